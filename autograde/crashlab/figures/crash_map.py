@@ -1,0 +1,179 @@
+"""The crash map: your source, and one mark for each kill on the line it fell before."""
+
+import ast
+import linecache
+from collections import Counter
+from itertools import groupby
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+
+from crashlab.explore import Kill, Report, alternative
+from crashlab.figures.style import (
+    FAINT,
+    INK,
+    MARKS,
+    MONO,
+    OTHER,
+    RED,
+    SANS,
+    Picture,
+    canvas,
+    html,
+    points,
+)
+from crashlab.source import Line
+
+ROW = 21  # heights and widths are pixels
+TYPE = 12.5  # size of type
+LETTER = TYPE * 0.602  # width of a letter of the fixed-width face
+STEP = 15  # from one mark to the next
+MOST_MARKS = 8  # in one row; more are drawn as one mark with a number
+LONGEST = 76  # letters of a source line that are shown
+
+
+def crash_map(report: Report, title: str | None = None, ink: str = INK) -> Figure:
+    """Draw a report. The width follows from the longest line and the most marks in a row."""
+    rows = _rows(report)
+    kills = report.lines
+    marks = {line: _marks(found) for line, found in kills.items()}
+    notes = {line: _note(found) for line, found in kills.items()}
+    title = title or f"{report.name}: killed before every line" + (
+        ", then restarted" if report.restarted else ""
+    )
+
+    code_x = 52
+    code_end = code_x + LETTER * max(len(text) for _, text in rows)
+    marks_x = code_end + 34
+    notes_x = marks_x + STEP * max(map(_width, marks.values()), default=0) + 12
+    width = max(
+        notes_x + 7.4 * max(map(len, notes.values()), default=0),
+        7.9 * len(title) + 30,
+        6.8 * len(_subtitle(report)) + 30,
+    )
+    top = 62
+    height = top + ROW * len(rows) + 46
+    figure, axes = canvas(width, height)
+
+    def write(x: float, y: float, text: str, size: float = TYPE, **style: object) -> None:
+        style = {"color": ink, "family": SANS, "va": "center_baseline"} | style
+        axes.text(x, y, text, size=points(size), parse_math=False, **style)
+
+    write(10, 16, title, 15, weight="bold")
+    write(10, 39, _subtitle(report), alpha=FAINT)
+    window = set(report.window)
+    for i, (line, text) in enumerate(rows):
+        y = top + ROW * (i + 0.5)
+        if line is None:
+            continue
+        if line in window:
+            axes.add_patch(Rectangle((10, y - ROW / 2), code_end, ROW, fc=RED, alpha=0.16, lw=0))
+            axes.add_patch(Rectangle((10, y - ROW / 2), 3, ROW, fc=RED, lw=0))
+        write(40, y, str(line[1]), family=MONO, ha="right", alpha=FAINT)
+        write(code_x, y, text, family=MONO, alpha=1 if line in kills else FAINT)
+        x = marks_x
+        for outcome, number in marks.get(line, []):
+            _draw(axes, x, y, outcome)
+            if number > 1:
+                write(x + 10, y, f"×{number}", 11)
+            x += STEP * _width([(outcome, number)])
+        if line in kills:
+            worst = next(
+                (k.outcome for k in kills[line] if k.outcome not in report.harmless),
+                kills[line][0].outcome,
+            )
+            write(notes_x, y, notes[line], color=MARKS.get(worst, OTHER).colour)
+    x, y = 18, height - 18
+    for outcome, number in report.counts.most_common():
+        _draw(axes, x, y, outcome)
+        write(x + 13, y, f"{outcome} {number}")
+        x += 13 + 7.6 * len(f"{outcome} {number}") + 22
+    return figure
+
+
+def side_by_side(reports: dict[str, Report]) -> Picture:
+    """Show crash maps next to each other under their titles, or one below the other on a narrow page."""
+    maps = []
+    for title, report in reports.items():
+        figure = crash_map(report, title)
+        width = figure.get_size_inches()[0] * figure.dpi
+        room = f"flex:{width:.0f} 1 0;min-width:{0.72 * width:.0f}px;max-width:{width:.0f}px"
+        maps.append(f'<div style="{room}">{html(figure, alternative(report))}</div>')
+    markup = f'<div style="display:flex;flex-wrap:wrap;gap:20px">{"".join(maps)}</div>'
+    return Picture(markup, "\n\n".join(f"{title}\n{report}" for title, report in reports.items()))
+
+
+def _rows(report: Report) -> list[tuple[Line | None, str]]:
+    """Return the source of the functions in which kills fell, with an empty row between two of them."""
+    rows: list[tuple[Line | None, str]] = []
+    for file, group in groupby(report.lines, key=lambda line: line[0]):
+        source = linecache.getlines(file)
+        wanted = [number for _, number in group]
+        for first, last in _blocks("".join(source), wanted):
+            block = [source[n - 1].rstrip("\n") for n in range(first, last + 1)]
+            indent = min((len(t) - len(t.lstrip()) for t in block if t.strip()), default=0)
+            rows += [(None, "")] if rows else []
+            rows += [((file, first + i), _short(text[indent:])) for i, text in enumerate(block)]
+    return rows
+
+
+def _blocks(source: str, wanted: list[int]) -> list[tuple[int, int]]:
+    """Return first and last line of the outermost functions that hold the wanted lines."""
+    tree = ast.parse(source)
+    found = []
+    for node in tree.body:
+        functions = [node] if not isinstance(node, ast.ClassDef) else node.body
+        for function in functions:
+            first = min(
+                [function.lineno, *(d.lineno for d in getattr(function, "decorator_list", []))]
+            )
+            if any(first <= line <= function.end_lineno for line in wanted):
+                found.append((first, function.end_lineno))
+    return found
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _marks(kills: list[Kill]) -> list[tuple[str, int]]:
+    """Return the marks of a row: one for each kill, or where they are many one for each run of equals."""
+    if len(kills) <= MOST_MARKS:
+        return [(kill.outcome, 1) for kill in kills]
+    return [(outcome, len(list(run))) for outcome, run in groupby(kill.outcome for kill in kills)]
+
+
+def _width(marks: list[tuple[str, int]]) -> float:
+    return sum(1 if number == 1 else 2.6 for _, number in marks)
+
+
+def _note(kills: list[Kill]) -> str:
+    found = Counter(kill.outcome for kill in kills)
+    if len(found) == 1:
+        return kills[0].outcome
+    return ", ".join(f"{number} {outcome}" for outcome, number in found.items())
+
+
+def _subtitle(report: Report) -> str:
+    window = [number for _, number in report.window]
+    kills = "1 kill" if len(report.kills) == 1 else f"{len(report.kills)} kills"
+    if not window:
+        return f"{kills} by SIGKILL. No crash window."
+    # consecutive among the lines that ran, so that a blank line or an `else:` does not split a window
+    places = [number for _, number in report.lines]
+    runs: list[list[int]] = []
+    for number in window:
+        if runs and places.index(number) == places.index(runs[-1][-1]) + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    spans = ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]}–{r[-1]}" for r in runs)
+    return f"{kills} by SIGKILL. Crash window: {'line' if len(window) == 1 else 'lines'} {spans}."
+
+
+def _draw(axes: object, x: float, y: float, outcome: str) -> None:
+    mark = MARKS.get(outcome, OTHER)
+    face = mark.colour if mark.filled else "none"
+    style = {"marker": mark.marker, "mfc": face, "mec": mark.colour, "ms": points(9), "mew": 1.4}
+    axes.add_line(Line2D([x], [y], linestyle="none", **style))

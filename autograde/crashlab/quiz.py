@@ -1,0 +1,24 @@
+"""Predictions: the learner commits to a value, an experiment measures it, a check compares the two."""
+
+from collections.abc import Sequence
+from typing import Any
+
+
+def differs(predicted: Any, measured: Any, labels: Sequence[str] = ()) -> str:
+    """Return one sentence that shows prediction and measurement, or "" where they agree.
+
+    Lists and tuples are alike. With `labels`, one for each item of `measured`, the sentence names the
+    first item that differs.
+    """
+    predicted, measured = _plain(predicted), _plain(measured)
+    if predicted == measured and type(predicted) is type(measured):
+        return ""
+    if labels and isinstance(predicted, list) and len(predicted) == len(measured):
+        for label, mine, found in zip(labels, predicted, measured, strict=True):
+            if mine != found:
+                return f"{label}: you predicted {mine!r}, the experiment gave {found!r}"
+    return f"you predicted {predicted!r}, the experiment gave {measured!r}"
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,16 @@
+"""Shared by the tests of the bench."""
+
+import sys
+from collections.abc import Iterator
+
+import cloudpickle
+import pytest
+
+
+@pytest.fixture(autouse=True, scope="module")
+def by_value(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let functions of a test file travel as those of a notebook do: a new process cannot import it."""
+    module = sys.modules[request.module.__name__]
+    cloudpickle.register_pickle_by_value(module)
+    yield
+    cloudpickle.unregister_pickle_by_value(module)

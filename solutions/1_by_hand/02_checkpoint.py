@@ -1,0 +1,1020 @@
+# %% [markdown]
+# # 02 · Checkpoint
+#
+# **How do you save so that no kill can lose the save?**
+#
+# 45 minutes · 20 points · before this: `00_start_here`
+#
+# In May 2026 a camera server kept its settings in one JSON file and wrote it in place.
+# A restart fell between the moment the file was emptied and the moment it was filled.
+# The next start found 0 bytes, took that to mean "no settings yet" and ran with no cameras.
+# A watchdog saw no pictures and restarted it, every five minutes, for seven days.
+# (Reported as apocaliss92/nodelink-js issue 17.)
+#
+# Two mistakes had to meet: a *save* that can be torn, and a *load* that takes a torn file for an empty one.
+# You will write both so that they cannot, then the loop that uses them, and prove all three by killing
+# a real process at every line.
+
+# %%
+import json
+import os
+import sys
+import tempfile
+from contextlib import contextmanager
+
+from crashlab import DATA, SoundStore, WorkFolder, explore, launch
+from crashlab.figures import side_by_side
+from crashlab.quiz import differs
+from crashlab.watch import renames
+
+print("Python", sys.version.split()[0], "on", sys.platform)
+
+# %% [markdown]
+# ## The experiment
+#
+# A build agent compiles libpng, which needs zlib. Its plan has five steps, its budget is five steps.
+# After each step it writes down how far it is.
+#
+# What it writes is a **checkpoint**: all that a new process needs to go on from there.
+
+# %%
+PLAN = ["clone zlib", "build zlib", "install zlib", "configure libpng", "build libpng"]
+
+
+def new_run():
+    """The state of a run that has done nothing yet."""
+    return {"format": "build-agent", "version": 1, "done": [], "steps_used": 0}
+
+
+# %% [markdown]
+# Here is a first agent. `folder.perform(action)` is the outside world: it does the step for real, and
+# the step stays done whatever happens to the process. `folder.checkpoint` is the path of the save.
+
+# %%
+def save_in_place(path, state):
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+
+
+def load_simply(path):
+    if not path.exists():
+        return new_run()
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def first_agent(folder, budget=5, fail_at=None):
+    state = load_simply(folder.checkpoint)
+    print(f"  from the checkpoint: done {state['done']}, {state['steps_used']} steps used")
+    for action in PLAN:
+        if action in state["done"]:
+            continue
+        if state["steps_used"] >= budget:
+            return "budget_exceeded"
+        if action == fail_at:
+            raise RuntimeError(f"the process died at {action}")
+        print(f"  perform {action}")
+        folder.perform(action)
+        state["done"].append(action)
+        state["steps_used"] += 1
+        save_in_place(folder.checkpoint, state)
+    return "completed"
+
+
+# %% [markdown]
+# Let it fail at the fourth step, then run it again. `WorkFolder.fresh()` makes an empty work folder and
+# removes it at the end of the block.
+
+# %%
+with WorkFolder.fresh() as folder:
+    print("first run")
+    try:
+        first_agent(folder, fail_at="configure libpng")
+    except RuntimeError as error:
+        print("  crash:", error)
+    print("second run")
+    print("  result:", first_agent(folder))
+
+# %% [markdown]
+# It works: three steps were saved, the second run does the other two.
+#
+# But that was no crash. It was an exception: the process lived, ran its `with` blocks to their end and
+# closed its files. A killed process does nothing of that. So do it again with a real one.
+# `launch` runs a function in a process of its own. With `kill_before` it sends that process SIGKILL just
+# before the line that contains the text. `visit=4` means the fourth time the line comes up.
+
+# %%
+with WorkFolder.fresh() as folder:
+    print("first run")
+    life = launch(first_agent, folder, kill_before="perform {action}", visit=4)
+    print("  ", life, sep="")
+    print("second run")
+    print("  result:", launch(first_agent, folder).result())
+
+# %% [markdown]
+# The same lines. A kill *between* two steps is the easy case. The rest of this notebook is about the others.
+#
+# ## Predict: two variations
+#
+# Commit to an answer before you run anything. The checks below run the experiment and compare.
+#
+# **Variation 1.** The budget is 4 in both runs. The first run is killed in the same place, just before step 4
+# is performed. What does the second run return, and which steps does it perform?
+#
+# Assign a pair to `predicted_budget`: the returned word, and the list of actions. For example
+# `("completed", ["clone zlib"])`.
+
+# %% answer id="predict_budget"
+### BEGIN SOLUTION
+predicted_budget = ("budget_exceeded", ["configure libpng"])
+### END SOLUTION
+
+# %% wrong loses="predict_budget_check" why="a new process gets a new budget"
+predicted_budget = ("completed", ["configure libpng", "build libpng"])
+
+# %% wrong loses="predict_budget_check" why="step 4 is one step too many for a budget of 4"
+predicted_budget = ("budget_exceeded", [])
+
+# %% wrong loses="predict_budget_check" why="a run that is over its budget still finishes its plan"
+predicted_budget = ("budget_exceeded", ["configure libpng", "build libpng"])
+
+# %% wrong loses="predict_budget_check" why="the second run starts from the beginning"
+predicted_budget = ("budget_exceeded", PLAN[:4])
+
+# %% right why="a list in place of the pair, a slice in place of the names"
+predicted_budget = ["budget_exceeded", PLAN[3:4]]
+
+# %% test id="predict_budget_check" points=1
+with WorkFolder.fresh() as folder:
+    launch(first_agent, folder, 4, kill_before="perform {action}", visit=4, echo=False)
+    before = len(folder.performed())
+    measured = (launch(first_agent, folder, 4, echo=False).result(), folder.performed()[before:])
+problem = differs(predicted_budget, measured, ["what the second run returns", "what it performs"])
+assert not problem, f"{problem}. Look at what steps_used is when the second run has loaded it."
+
+# %% [markdown]
+# **Variation 2.** Budget 5 again. Now the kill falls one moment later: `configure libpng` has just been
+# performed, and the next line, `state["done"].append(action)`, is about to run. Then the agent is run again.
+#
+# How many times is `configure libpng` performed in the two runs together? Assign a number to `predicted_times`.
+
+# %% answer id="predict_times"
+### BEGIN SOLUTION
+predicted_times = 2
+### END SOLUTION
+
+# %% wrong loses="predict_times_check" why="what was done is done: the second run skips it"
+predicted_times = 1
+
+# %% wrong loses="predict_times_check" why="the kill undoes the step, and the second run skips it"
+predicted_times = 0
+
+# %% wrong loses="predict_times_check" why="counts a third time for the record"
+predicted_times = 3
+
+# %% right why="counted out"
+predicted_times = len(["before the kill", "after the restart"])
+
+# %% test id="predict_times_check" points=1
+with WorkFolder.fresh() as folder:
+    launch(first_agent, folder, kill_before='state["done"].append', visit=4, echo=False)
+    launch(first_agent, folder, echo=False).result()
+    measured = folder.performed().count("configure libpng")
+problem = differs(predicted_times, measured)
+assert not problem, f"{problem}. Ask what the checkpoint on disk said at the moment of the kill."
+
+# %% [markdown]
+# Between doing a step and saving that it was done lies a **crash window**: a kill in it leaves the world and
+# the checkpoint telling different stories. This notebook makes the save itself safe. What to do about the
+# window is a subject of its own.
+#
+# ## Break it: four moments of one save
+#
+# Look at one save only. The file holds `OLD`, and `save_in_place` writes `NEW` over it. `what_is_left` reads
+# the file afterwards and says in a word what it found.
+
+# %%
+OLD = new_run() | {"done": ["clone zlib"], "steps_used": 1}
+NEW = new_run() | {"done": ["clone zlib", "build zlib"], "steps_used": 2}
+
+
+@contextmanager
+def folder_with_old_save():
+    with WorkFolder.fresh() as folder:
+        folder.checkpoint.write_text(json.dumps(OLD), encoding="utf-8")
+        yield folder
+
+
+def what_is_left(folder):
+    if not folder.checkpoint.exists():
+        return "lost"
+    try:
+        state = json.loads(folder.checkpoint.read_text(encoding="utf-8"))
+    except ValueError:
+        return "torn"
+    return {json.dumps(OLD): "old", json.dumps(NEW): "new"}.get(json.dumps(state), "torn")
+
+
+def overwrite_in_place(folder):
+    save_in_place(folder.checkpoint, NEW)
+
+
+# %% [markdown]
+# **Predict.** The process is killed at one of four moments:
+#
+# 1. just before `with open(path, "w")`,
+# 2. just before `json.dump(state, file)`,
+# 3. after `json.dump` has returned, just before the `with` block closes the file,
+# 4. after `save_in_place` has returned.
+#
+# What is in the file afterwards? Assign to `predicted_in_place` a list of four words, one for each moment:
+# `"old"`, `"new"`, or `"torn"` for anything else.
+
+# %% answer id="predict_in_place"
+### BEGIN SOLUTION
+predicted_in_place = ["old", "torn", "torn", "new"]
+### END SOLUTION
+
+# %% wrong loses="predict_in_place_check" why="opening does not touch what is in the file"
+predicted_in_place = ["old", "old", "torn", "new"]
+
+# %% wrong loses="predict_in_place_check" why="dump has written it, so it is on disk"
+predicted_in_place = ["old", "torn", "new", "new"]
+
+# %% wrong loses="predict_in_place_check" why="the with block closes the file whatever happens"
+predicted_in_place = ["old", "new", "new", "new"]
+
+# %% wrong loses="predict_in_place_check" why="one word for all four moments"
+predicted_in_place = "torn"
+
+# %% right why="a tuple, put together"
+predicted_in_place = ("old", *["torn"] * 2, "new")
+
+# %% test id="predict_in_place_check" points=2
+report_in_place = explore(
+    overwrite_in_place, folder_with_old_save, what_is_left, inside=[save_in_place], restart=False
+)
+measured = [kill.outcome for kill in report_in_place.kills] + [report_in_place.uninterrupted]
+moments = ["moment 1, before open", "moment 2, before json.dump", "moment 3, before the close", "moment 4"]
+problem = differs(predicted_in_place, measured, moments)
+assert not problem, f"{problem}. Ask what open(path, 'w') does to the file, and where written data waits."
+
+# %% [markdown]
+# ## See it
+#
+# `explore` kills the process before every line that it executes, each time in a new folder, and asks
+# `what_is_left`. The report draws itself as a **crash map**: one mark for each kill, on the line it fell before.
+
+# %%
+explore(overwrite_in_place, folder_with_old_save, what_is_left, inside=[save_in_place], restart=False)
+
+# %% [markdown]
+# ## Why
+#
+# * `open(path, "w")` empties the file at once. From here on the old save is gone.
+# * `json.dump` writes into a buffer in the process. Nothing has reached the operating system yet.
+# * Only the close at the end of the `with` block hands the buffer over. The line shows two marks because it
+#   comes up twice: to open, and to close.
+#
+# A large state does not help. Its buffer is handed over in pieces, so a kill leaves the first pieces:
+
+# %%
+LARGE = new_run() | {"done": [f"compile file {n}" for n in range(1500)]}
+
+
+def overwrite_with_large(folder):
+    with open(folder.checkpoint, "w", encoding="utf-8") as file:
+        json.dump(LARGE, file)
+        print(f"  written by json.dump: {len(json.dumps(LARGE))} bytes")
+        file.close()
+
+
+with folder_with_old_save() as folder:
+    launch(overwrite_with_large, folder, kill_before="file.close()")
+    print(f"  left in the file:     {folder.checkpoint.stat().st_size} bytes, {what_is_left(folder)}")
+
+# %% [markdown]
+# ## Fix it: `save`
+#
+# Write `save(path, state)`. After it returns, the file at `path` holds `state` as JSON. Whenever the process
+# is killed, the file holds either the whole old save or the whole new one.
+#
+# The means is a file of its own for the new save, and one **atomic** call at the end: a call that either has
+# happened or has not, with nothing in between that anybody could see. `os.replace(source, target)` is one, as
+# long as both names are in the same file system. About five lines.
+#
+# The check is stricter than the map above: it kills also between the instructions of one line and inside the
+# library functions that it calls. Putting everything into one line hides nothing.
+#
+# <details><summary>Hint 1</summary>
+#
+# Where is the temporary file to be, so that it is surely in the same file system as `path`?
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# `tempfile.mkstemp(dir=…, suffix=".tmp")` makes a new file and returns an open handle and a name;
+# `os.fdopen(handle, "w")` makes a Python file of the handle. At which moment must the new file be closed?
+# </details>
+
+# %% answer id="save"
+def save(path, state):
+    """Put `state` as JSON in the place of what is at `path`, whole or not at all."""
+    ### BEGIN SOLUTION
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(state, file, ensure_ascii=False)
+    os.replace(temporary, path)
+    ### END SOLUTION
+
+
+# %% wrong loses="save_whole save_beside" why="writes in place"
+def save(path, state):
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+
+
+# %% wrong loses="save_whole save_beside" why="one call is atomic"
+def save(path, state):
+    path.write_text(json.dumps(state), encoding="utf-8")
+
+
+# %% wrong loses="save_whole save_beside" why="one expression is atomic, and flush makes it safe"
+def save(path, state):
+    text = json.dumps(state)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text), file.flush(), os.fsync(file.fileno())
+
+
+# %% wrong loses="save_whole" why="replaces while the new file is still open, its data still in the buffer"
+def save(path, state):
+    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+        os.replace(temporary, path)
+
+
+# %% wrong loses="save_whole" why="removes the old file first, to make room"
+def save(path, state):
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(state), encoding="utf-8")
+    if path.exists():
+        path.unlink()
+    os.rename(temporary, path)
+
+
+# %% wrong loses="save_beside" why="temporary files belong in the temporary folder"
+def save(path, state):
+    handle, temporary = tempfile.mkstemp()
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+    os.replace(temporary, path)
+
+
+# %% wrong loses="save_content save_whole save_beside" why="a backup copy beside it is enough"
+def save(path, state):
+    if path.exists():
+        path.with_suffix(".bak").write_bytes(path.read_bytes())
+    path.write_text(json.dumps(state), encoding="utf-8")
+
+
+# %% wrong loses="save_content save_whole" why="writes what Python shows of the state"
+def save(path, state):
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(str(state), encoding="utf-8")
+    temporary.replace(path)
+
+
+# %% right why="pathlib, a fixed temporary name"
+def save(path, state):
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(json.dumps(state, indent=1), encoding="utf-8")
+    temporary.replace(path)
+
+
+# %% right why="NamedTemporaryFile, fsync too"
+def save(path, state):
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(file.name, path) if os.name == "posix" else os.replace(file.name, path)
+
+
+# %% [markdown]
+# First, does it save at all? Two saves, one after the other, with a name that is not plain ASCII.
+
+# %% test id="save_content" points=1
+def save_twice(folder):
+    save(folder.checkpoint, OLD)
+    save(folder.checkpoint, NEW | {"done": ["clone zlib", "编译 zlib"]})
+
+
+with WorkFolder.fresh() as folder:
+    launch(save_twice, folder).result()
+    names = sorted(path.name for path in folder.path.iterdir())
+    assert names == [folder.checkpoint.name], f"after two saves the folder holds {names}; only the save belongs there"
+    text = folder.checkpoint.read_text(encoding="utf-8")
+try:
+    found = json.loads(text)
+except ValueError:
+    found = f"no JSON: {text[:40]}…"
+assert found == NEW | {"done": ["clone zlib", "编译 zlib"]}, f"after two saves the file holds {found}, not the second state"
+
+# %% [markdown]
+# Now every kill, seen closely. Long rows show runs of equal outcomes as one mark with a number.
+
+# %% test id="save_whole" points=3
+def overwrite(folder):
+    save(folder.checkpoint, NEW)
+
+
+report_save = explore(overwrite, folder_with_old_save, what_is_left, inside=[save], restart=False, fine=True)
+assert report_save.uninterrupted != "old", "after save returned, the file still holds the old state"
+harm = [kill for kill in report_save.kills if kill.outcome in ("torn", "lost")]
+assert not harm, f"{report_save.verdict()}. The file must hold a whole save at every moment: report_save shows where."
+
+# %% test id="save_beside" points=1
+with folder_with_old_save() as folder:
+    found = launch(renames, save, folder.checkpoint, OLD).result()
+    onto = [source for source, target in found if target == folder.checkpoint.resolve()]
+    assert onto, "save never renamed a file onto the checkpoint, so no single moment makes the new save the valid one"
+    beside = [source.parent == folder.path.resolve() for source in onto]
+assert all(beside), (
+    f"the new save was renamed from {onto[0].parent}: put it beside the checkpoint, since a rename from another "
+    "file system is refused, or becomes a copy that can be torn"
+)
+
+# %% [markdown]
+# ## Prove it
+#
+# Both saves, killed before every line:
+
+# %%
+def overwrite_and_return(folder):
+    save(folder.checkpoint, NEW)
+    return "saved"
+
+
+side_by_side(
+    {
+        "In place": explore(
+            overwrite_in_place, folder_with_old_save, what_is_left, inside=[save_in_place], restart=False
+        ),
+        "Your save": explore(
+            overwrite_and_return, folder_with_old_save, what_is_left, inside=[save, overwrite_and_return], restart=False
+        ),
+    }
+)
+
+# %% [markdown]
+# Old up to the last line, new from then on. A kill can cost you the newest step. It can no longer cost you the save.
+#
+# One limit, so that you claim no more than you have shown: these are kills of a *process*. What the operating
+# system has been handed survives them. When the power goes, the operating system goes too, and the order of
+# `fsync` calls begins to matter.
+#
+# ## Fix it: `load`
+#
+# The camera server's second mistake was in reading. There are five things `load(path)` can meet:
+#
+# | at `path` | `load` |
+# |---|---|
+# | no file | returns `new_run()`: this is a first start |
+# | a checkpoint of this agent, version 1 | returns its state |
+# | bytes that are not one whole JSON text in UTF-8, such as a file cut short or empty | raises `TornCheckpoint` |
+# | JSON that is no checkpoint of this agent: not an object, or its `"format"` is not `"build-agent"` | raises `ForeignCheckpoint` |
+# | a checkpoint of this agent with a `"version"` above 1, written by a newer program | raises `NewerCheckpoint` |
+#
+# An empty file is not "no file". Somebody made it, and something was lost. Each refusal names the file, so that a
+# person can go and look. About twelve lines.
+
+# %%
+class CheckpointRefused(Exception):
+    """A file is there, but going on from it would be wrong. The message names the file."""
+
+
+class TornCheckpoint(CheckpointRefused):
+    """The file is not one whole JSON text."""
+
+
+class ForeignCheckpoint(CheckpointRefused):
+    """The file is not a checkpoint of this agent."""
+
+
+class NewerCheckpoint(CheckpointRefused):
+    """The file was written by a newer version of this agent."""
+
+
+for sample in sorted((DATA / "checkpoints").iterdir()):
+    print(f"{sample.name:26}{sample.read_bytes()!r:.80}")
+
+# %% [markdown]
+# <details><summary>Hint</summary>
+#
+# A file that is cut inside a character like 编 fails before JSON is ever looked at. Which exception is that, and
+# which common parent does it have with `json.JSONDecodeError`?
+# </details>
+
+# %% [markdown]
+# The checks call your `load` through this function, in a process of its own. It notes for each file whether `load`
+# returned a state or raised, and whether the message named the file.
+
+# %%
+def try_load(paths):
+    notes = []
+    for path in paths:
+        try:
+            notes.append(load(path))
+        except NotImplementedError:
+            raise
+        except Exception as error:
+            named = "" if path.name in str(error) else " that does not name the file"
+            notes.append(type(error).__name__ + named)
+    return notes
+
+
+# %% answer id="load"
+def load(path):
+    """Return the state saved at `path`, or a new run's where there is no file.
+
+    Raises TornCheckpoint, ForeignCheckpoint or NewerCheckpoint, naming the file, rather than guess.
+    """
+    ### BEGIN SOLUTION
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise TornCheckpoint(f"{path} is not whole: {error}") from error
+    if not isinstance(state, dict) or state.get("format") != "build-agent":
+        raise ForeignCheckpoint(f"{path} is no checkpoint of the build agent")
+    if state["version"] > 1:
+        raise NewerCheckpoint(f"{path} has version {state['version']}; this agent reads version 1")
+    return state
+    ### END SOLUTION
+
+
+# %% wrong loses="load_torn" why="what cannot be read is a fresh start"
+def load(path):
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return new_run()
+    if not isinstance(state, dict) or state.get("format") != "build-agent":
+        raise ForeignCheckpoint(str(path))
+    if state["version"] > 1:
+        raise NewerCheckpoint(str(path))
+    return state
+
+
+# %% wrong loses="load_torn" why="an empty file is the same as no file"
+def load(path):
+    if not path.exists() or path.stat().st_size == 0:
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise TornCheckpoint(path) from None
+    if not isinstance(state, dict) or state.get("format") != "build-agent":
+        raise ForeignCheckpoint(path)
+    if state["version"] > 1:
+        raise NewerCheckpoint(path)
+    return state
+
+
+# %% wrong loses="load_torn" why="a torn file always shows as a JSON error"
+def load(path):
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError:
+        raise TornCheckpoint(path) from None
+    if not isinstance(state, dict) or state.get("format") != "build-agent":
+        raise ForeignCheckpoint(path)
+    if state["version"] > 1:
+        raise NewerCheckpoint(path)
+    return state
+
+
+# %% wrong loses="load_foreign" why="JSON that parses is an object"
+def load(path):
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise TornCheckpoint(path) from None
+    if state.get("format") != "build-agent":
+        raise ForeignCheckpoint(path)
+    if state["version"] > 1:
+        raise NewerCheckpoint(path)
+    return state
+
+
+# %% wrong loses="load_newer" why="a newer file has the same fields and some more"
+def load(path):
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise TornCheckpoint(path) from None
+    if not isinstance(state, dict) or state.get("format") != "build-agent":
+        raise ForeignCheckpoint(path)
+    return new_run() | state
+
+
+# %% wrong loses="load_good" why="a missing file is an error like the others"
+def load(path):
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise TornCheckpoint(path) from None
+    if not isinstance(state, dict) or state.get("format") != "build-agent":
+        raise ForeignCheckpoint(path)
+    if state["version"] > 1:
+        raise NewerCheckpoint(path)
+    return state
+
+
+# %% wrong loses="load_torn load_foreign load_newer" why="refuses, but not by name of the file"
+def load(path):
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise TornCheckpoint("the checkpoint is torn") from None
+    if not isinstance(state, dict) or state.get("format") != "build-agent":
+        raise ForeignCheckpoint("not ours")
+    if state["version"] > 1:
+        raise NewerCheckpoint("too new")
+    return state
+
+
+# %% right why="bytes, match and FileNotFoundError"
+def load(path):
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return new_run()
+    try:
+        state = json.loads(raw.decode("utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise TornCheckpoint(f"cannot read {path.name}") from error
+    match state:
+        case {"format": "build-agent", "version": 1}:
+            return state
+        case {"format": "build-agent"}:
+            raise NewerCheckpoint(path.name)
+        case _:
+            raise ForeignCheckpoint(path.name)
+
+
+# %% test id="load_good" points=1
+samples = DATA / "checkpoints"
+missing, good = launch(try_load, [samples / "there is no such file.json", samples / "good.json"]).result()
+assert missing == new_run(), f"with no file, load gave {missing}; expected a new run's state"
+expected = json.loads((samples / "good.json").read_text(encoding="utf-8"))
+assert good == expected, f"from good.json, load gave {good}; expected {expected}"
+
+# %% [markdown]
+# A torn file can end anywhere. The check cuts a good checkpoint at every byte, from nothing to all but the last.
+
+# %% test id="load_torn" points=2
+whole = (samples / "good.json").read_bytes()
+with WorkFolder.fresh() as folder:
+    paths = [folder.path / f"cut after {n} bytes.json" for n in range(len(whole))]
+    for n, path in enumerate(paths):
+        path.write_bytes(whole[:n])
+    found = launch(try_load, paths).result()
+wrong = [(n, note) for n, note in enumerate(found) if note != "TornCheckpoint"]
+assert not wrong, (
+    f"cut after {wrong[0][0]} of {len(whole)} bytes, load gave {wrong[0][1]}; expected TornCheckpoint with the "
+    f"file's name ({len(wrong)} of {len(whole)} cuts went wrong)"
+)
+
+# %% test id="load_foreign" points=1
+names = ["foreign.json", "foreign_list.json"]
+for name, note in zip(names, launch(try_load, [samples / name for name in names]).result(), strict=True):
+    assert note == "ForeignCheckpoint", f"{name}: load gave {note}; expected ForeignCheckpoint with the file's name"
+### BEGIN HIDDEN TESTS
+with WorkFolder.fresh() as folder:
+    for text in ("{}", "17", "null", '"build-agent"', '{"format": ["build-agent"], "version": 1}'):
+        path = folder.path / "other.json"
+        path.write_text(text)
+        [note] = launch(try_load, [path]).result()
+        assert note == "ForeignCheckpoint", f"a file that holds {text}: load gave {note}; expected ForeignCheckpoint"
+### END HIDDEN TESTS
+
+# %% test id="load_newer" points=1
+[note] = launch(try_load, [samples / "newer.json"]).result()
+assert note == "NewerCheckpoint", f"newer.json: load gave {note}; expected NewerCheckpoint with the file's name"
+
+# %% [markdown]
+# ## Fix it: `run`
+#
+# `first_agent` has two faults that no store can mend. See the first one here. Its budget is 4, it is killed at
+# every line and restarted, and then somebody counts what was performed: at most 4 is `"kept"`, more is `"over"`.
+# The agent gets a sound store, an SQLite database, so that what you see is the loop's doing alone.
+
+# %%
+store = SoundStore(new_run())
+
+
+def first_loop(folder, plan, budget, load, save):
+    state = load(folder.checkpoint)
+    for action in plan:
+        if action in state["done"]:
+            continue
+        if state["steps_used"] >= budget:
+            return "budget_exceeded"
+        folder.perform(action)
+        state["done"].append(action)
+        state["steps_used"] += 1
+        save(folder.checkpoint, state)
+    return "completed"
+
+
+def at_most_four(folder):
+    return "kept" if len(folder.performed()) <= 4 else "over"
+
+
+def first_loop_with_four(folder):
+    return first_loop(folder, PLAN, 4, store.load, store.save)
+
+
+explore(first_loop_with_four, WorkFolder.fresh, at_most_four, inside=[first_loop], harmless=("kept",))
+
+# %% [markdown]
+# A kill in the crash window makes one step free: it was performed, but not charged. A step that kills its own
+# process each time is free each time, and the agent that restarts for ever never runs out of budget:
+
+# %%
+with WorkFolder.fresh() as folder:
+    for _ in range(10):
+        launch(first_loop_with_four, folder, kill_before='state["done"].append')
+    state = store.load(folder.checkpoint)
+    print(f"performed {len(folder.performed())} steps, charged {state['steps_used']}")
+
+# %% [markdown]
+# The second fault shows without any kill. A plan may name an action twice: build, test, patch, build, test.
+
+# %%
+BUILD_TWICE = ["build zlib", "test zlib", "patch zlib", "build zlib", "test zlib"]
+
+with WorkFolder.fresh() as folder:
+    print(launch(first_loop, folder, BUILD_TWICE, 9, store.load, store.save))
+    print(folder.performed())
+
+# %% [markdown]
+# It calls the run completed, and the patch was never built. `done` must hold **step ids**, not the names of actions:
+# an id says *which* step of the plan, a name says only *what kind*.
+#
+# Write `run(folder, plan, budget, load, save)`:
+#
+# * It goes on from `load(folder.checkpoint)`, performs the steps of `plan` in order with `folder.perform(action)`,
+#   and keeps the state with `save(folder.checkpoint, state)`. You choose what an id is.
+# * It performs no step again that was saved as done. The step that was under way at the kill may be performed twice.
+# * `state["steps_used"]` counts attempts, in all processes together. **A step is charged before it is performed**, so
+#   that no kill makes one free. When the next step would exceed `budget`, it returns `"budget_exceeded"`.
+# * When all steps are done it returns `"completed"`, also if the budget is used up just then.
+#
+# About fourteen lines.
+#
+# <details><summary>Hint</summary>
+#
+# Two saves a step: one that says "about to try", one that says "done". What does a kill between them cost, and what
+# does it not cost?
+# </details>
+
+# %% answer id="run"
+def run(folder, plan, budget, load, save):
+    """Do what is left of `plan`; return "completed" or "budget_exceeded"."""
+    ### BEGIN SOLUTION
+    state = load(folder.checkpoint)
+    for step, action in enumerate(plan):
+        if step in state["done"]:
+            continue
+        if state["steps_used"] >= budget:
+            return "budget_exceeded"
+        state["steps_used"] += 1
+        save(folder.checkpoint, state)
+        folder.perform(action)
+        state["done"].append(step)
+        save(folder.checkpoint, state)
+    return "completed"
+    ### END SOLUTION
+
+
+# %% wrong loses="run_budget" why="charges a step together with its record, as before"
+def run(folder, plan, budget, load, save):
+    state = load(folder.checkpoint)
+    for step, action in enumerate(plan):
+        if step in state["done"]:
+            continue
+        if state["steps_used"] >= budget:
+            return "budget_exceeded"
+        folder.perform(action)
+        state["done"].append(step)
+        state["steps_used"] += 1
+        save(folder.checkpoint, state)
+    return "completed"
+
+
+# %% wrong loses="run_budget" why="each process counts its own steps"
+def run(folder, plan, budget, load, save):
+    state = load(folder.checkpoint)
+    used = 0
+    for step, action in enumerate(plan):
+        if step in state["done"]:
+            continue
+        if used >= budget:
+            return "budget_exceeded"
+        used += 1
+        state["steps_used"] = used
+        folder.perform(action)
+        state["done"].append(step)
+        save(folder.checkpoint, state)
+    return "completed"
+
+
+# %% wrong loses="run_budget" why="looks at the budget before it looks whether anything is left to do"
+def run(folder, plan, budget, load, save):
+    state = load(folder.checkpoint)
+    for step, action in enumerate(plan):
+        if state["steps_used"] >= budget:
+            return "budget_exceeded"
+        if step in state["done"]:
+            continue
+        state["steps_used"] += 1
+        save(folder.checkpoint, state)
+        folder.perform(action)
+        state["done"].append(step)
+        save(folder.checkpoint, state)
+    return "completed"
+
+
+# %% wrong loses="run_budget" why="charges before, but only in memory"
+def run(folder, plan, budget, load, save):
+    state = load(folder.checkpoint)
+    for step, action in enumerate(plan):
+        if step in state["done"]:
+            continue
+        if state["steps_used"] >= budget:
+            return "budget_exceeded"
+        state["steps_used"] += 1
+        folder.perform(action)
+        state["done"].append(step)
+        save(folder.checkpoint, state)
+    return "completed"
+
+
+# %% wrong loses="run_ids" why="done holds names of actions"
+def run(folder, plan, budget, load, save):
+    state = load(folder.checkpoint)
+    for action in plan:
+        if action in state["done"]:
+            continue
+        if state["steps_used"] >= budget:
+            return "budget_exceeded"
+        state["steps_used"] += 1
+        save(folder.checkpoint, state)
+        folder.perform(action)
+        state["done"].append(action)
+        save(folder.checkpoint, state)
+    return "completed"
+
+
+# %% wrong loses="run_resumes" why="records the step as done when it charges it, before it is performed"
+def run(folder, plan, budget, load, save):
+    state = load(folder.checkpoint)
+    for step, action in enumerate(plan):
+        if step in state["done"]:
+            continue
+        if state["steps_used"] >= budget:
+            return "budget_exceeded"
+        state["steps_used"] += 1
+        state["done"].append(step)
+        save(folder.checkpoint, state)
+        folder.perform(action)
+    return "completed"
+
+
+# %% wrong loses="run_resumes run_budget" why="saves once, when the run is over"
+def run(folder, plan, budget, load, save):
+    state = load(folder.checkpoint)
+    result = "completed"
+    for step, action in enumerate(plan):
+        if step in state["done"]:
+            continue
+        if state["steps_used"] >= budget:
+            result = "budget_exceeded"
+            break
+        state["steps_used"] += 1
+        folder.perform(action)
+        state["done"].append(step)
+    save(folder.checkpoint, state)
+    return result
+
+
+# %% right why="a position in place of a list of ids"
+def run(folder, plan, budget, load, save):
+    state = load(folder.checkpoint)
+    while len(state["done"]) < len(plan):
+        if state["steps_used"] + 1 > budget:
+            return "budget_exceeded"
+        save(folder.checkpoint, state | {"steps_used": state["steps_used"] + 1})
+        folder.perform(plan[len(state["done"])])
+        state = load(folder.checkpoint)
+        state["done"] += [f"step-{len(state['done'])}"]
+        save(folder.checkpoint, state)
+    return "completed"
+
+
+# %% [markdown]
+# The first check gives your loop the sound store and budget enough, kills it at every line, restarts it, and judges
+# the order of what was performed. `"twice"` is allowed here: the one step that was under way was repeated. `"lost"` and
+# `"again"` (a step that was saved as done ran again) are not.
+
+# %% test id="run_resumes" points=2
+def run_whole_plan(folder):
+    return run(folder, PLAN, 9, store.load, store.save)
+
+
+def in_order(folder):
+    performed = folder.performed()
+    if not set(PLAN) <= set(performed):
+        return "lost"
+    repeats = [n for n in range(1, len(performed)) if performed[n] == performed[n - 1]]
+    once = [action for n, action in enumerate(performed) if n not in repeats]
+    if once != PLAN or len(repeats) > 1:
+        return "again"
+    return "twice" if repeats else "once"
+
+
+report_run = explore(run_whole_plan, WorkFolder.fresh, in_order, inside=[run], harmless=("once", "twice"))
+assert report_run.clean, f"{report_run.verdict()}. Show report_run to see all kills on your code."
+
+# %% test id="run_budget" points=2
+def run_with_four(folder):
+    return run(folder, PLAN, 4, store.load, store.save)
+
+
+with WorkFolder.fresh() as folder:
+    result = launch(run_with_four, folder).result()
+    found = (result, folder.performed())
+    assert found == ("budget_exceeded", PLAN[:4]), f"with budget 4 and no kill, run gave {found}; expected the first four steps"
+with WorkFolder.fresh() as folder:
+    results = [launch(run, folder, PLAN, 5, store.load, store.save).result() for _ in range(2)]
+    assert results == ["completed"] * 2, f"with budget 5, run twice, run returned {results}; after the plan is done it is completed"
+report_budget = explore(run_with_four, WorkFolder.fresh, at_most_four, inside=[run], harmless=("kept",))
+assert report_budget.clean, f"with budget 4: {report_budget.verdict()}. Charge the step, and save that, before you perform it."
+
+# %% test id="run_ids" points=1
+with WorkFolder.fresh() as folder:
+    launch(run, folder, BUILD_TWICE, 9, store.load, store.save).result()
+    found = folder.performed()
+assert found == BUILD_TWICE, f"of the plan {BUILD_TWICE} only {found} was performed: two steps of one name are two steps"
+
+# %% [markdown]
+# ## Prove it: all three together
+#
+# Your `run` with your `load` and your `save`, killed before every line of any of them, and restarted.
+
+# %%
+def whole_agent(folder):
+    return run(folder, PLAN, 9, load, save)
+
+
+explore(whole_agent, WorkFolder.fresh, in_order, inside=[run, load, save], harmless=("once", "twice"))
+
+# %% [markdown]
+# Every restart finds a checkpoint that it can read, no step is lost, and no finished step is repeated. What is left
+# are the marks that say "twice": the step was performed, and the process died before it could say so. You cannot save
+# your way out of that one. You can only make the repetition harmless.
+#
+# ## Say it
+#
+# Say it aloud, in about a minute, before you open the fold: *"How do you write a checkpoint, and what happens to the
+# budget after a restart?"*
+#
+# <details><summary>One way to say it</summary>
+#
+# "I write the whole state to a temporary file in the same folder, close it, and rename it over the old checkpoint. The
+# rename is atomic, so a reader finds the old save or the new one and never half of one. Writing in place is not safe:
+# opening for writing empties the file, and the data waits in a buffer until the close. On loading I take a missing file
+# as a first start, and nothing else: a torn, foreign or newer file is refused by name, because an empty restart would
+# repeat everything. The budget lives in the checkpoint, so a restart goes on counting. I charge a step before I perform
+# it, else a step that kills its process is free each time. Steps are recorded by id, since a plan may name an action
+# twice. What a checkpoint cannot do is tell me whether the step that was under way took effect."
+# </details>
+#
+# **Often confused:** *atomic* and *durable*. Atomic: nobody ever sees half of it. Durable: once it has returned, it
+# stays, even when the power fails. `os.replace` gives you the first.
+#
+# **They may ask next:**
+#
+# * Two processes save to the same path at the same time. What does `os.replace` guarantee now, and what not?
+# * Your state has grown to 50 MB and you save after every step. What would you change?
