@@ -3,10 +3,12 @@
 from pathlib import Path
 
 from crashlab.explore import Kill, Report, explore
-from crashlab.kill import BenchError, Life, NotWritten, Point, launch
+from crashlab.kill import BenchError, Life, NotWritten, launch
+from crashlab.source import Point
 from crashlab.world import SoundStore, WorkFolder
 
-DATA = Path(__file__).resolve().parents[2] / "data"  # recorded input, in the repository beside the notebooks
+# recorded input, in the repository beside the notebooks
+DATA = Path(__file__).resolve().parents[2] / "data"
 
 __all__ = [
     "DATA",

@@ -7,17 +7,22 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from crashlab.kill import MOST_POINTS, BenchError, Point, launch
-from crashlab.source import Line, line_text
+from crashlab.kill import BenchError, launch
+from crashlab.source import Line, Point, line_text
+from crashlab.victim import MOST_POINTS
 
 World = TypeVar("World")
 
-HARMLESS = ("once", "old", "new")  # every other outcome is damage, unless an exercise says otherwise
+HARMLESS = (
+    "once",
+    "old",
+    "new",
+)  # every other outcome is damage, unless an exercise says otherwise
 
 
 @dataclass(frozen=True)
 class Kill:
-    """One kill: the moment it fell in, what the judge called the outcome, and why if that needs words."""
+    """One kill: the moment it fell in, what the judge called the outcome, and why if need be."""
 
     point: Point
     outcome: str
@@ -28,8 +33,8 @@ class Kill:
 class Report:
     """Every crash point of one function, with its outcome.
 
-    `name` is the function's, `kills` are in the order of execution, `uninterrupted` is the outcome of the
-    run that nobody killed, `restarted` says whether the function ran again after each kill.
+    `name` is the function's, `kills` are in the order of execution, `uninterrupted` is the outcome
+    of the run that nobody killed, `restarted` says whether the function ran again after each kill.
     In a notebook a report draws itself as a crash map; `print` shows it as a table.
     """
 
@@ -47,9 +52,10 @@ class Report:
 
     @property
     def lines(self) -> dict[Line, list[Kill]]:
-        """The kills of each line, lines in the order of the source."""
+        """The kills of each line: files as they were reached, lines as in the source."""
+        files = list(dict.fromkeys(kill.point.file for kill in self.kills))
         lines: dict[Line, list[Kill]] = {}
-        for kill in sorted(self.kills, key=lambda kill: kill.point):
+        for kill in sorted(self.kills, key=lambda kill: (files.index(kill.point.file), kill.point)):
             lines.setdefault((kill.point.file, kill.point.line), []).append(kill)
         return lines
 
@@ -78,7 +84,7 @@ class Report:
         }
 
     def verdict(self) -> str:
-        """Return the report in one sentence: the first harm, if any, and how often there was harm."""
+        """Return the report in one sentence: the first harm, if any, and how often."""
         then = ", then restarted" if self.restarted else ""
         kills = "1 kill" if len(self.kills) == 1 else f"{len(self.kills)} kills"
         if self.uninterrupted not in self.harmless:
@@ -136,19 +142,21 @@ def explore(
     harmless: tuple[str, ...] = HARMLESS,
     deadline: float = 10.0,
 ) -> Report:
-    """Kill `run` before every line that it executes, each time in a new world, and report the outcomes.
+    """Kill `run` before every line that it executes, each time in a new world, and report the
+    outcomes.
 
     run      the function under test; gets the world
     world    makes a new world for each kill: `with world() as place`
-    judge    looks at the world when all processes are dead and says in a word what it finds, such as
-             "once", "twice", "lost", "torn"
+    judge    looks at the world when all processes are dead and says in a word what it finds, such
+             as "once", "twice", "lost", "torn"
     inside   the functions whose lines count; by default all code of yours that runs
-    restart  run it again, to its end, after the kill; a restart that fails is "stuck" without a judge
+    restart  run it again, to its end, after the kill; a restart that fails is "stuck" without a
+             judge
     harmless the outcomes that this exercise allows
     fine     kill also between the instructions of a line and inside the library functions it calls
 
-    Raises `BenchError` (`NotWritten` for a stub) if `run` does not come to its end when nobody kills it,
-    or has 2000 crash points or more. Costs two processes a kill, whatever their number.
+    Raises `BenchError` (`NotWritten` for a stub) if `run` does not come to its end when nobody
+    kills it, or has 2000 crash points or more. Costs two processes a kill, whatever their number.
     """
     began = time.monotonic()
     inside = list(inside)

@@ -1,15 +1,17 @@
 """Run a function in a process of its own, and kill that process just before a chosen line.
 
-`launch` packs your function, sends it to a fresh process and waits. In that process a trace function
-counts the lines of *your* code as they come up. At the chosen one the process sends itself SIGKILL, the
-signal that no `finally`, no `atexit` and no flush can answer. What the operating system already had
-survives. What the process still held is gone.
+`launch` packs your function, sends it to a fresh process and waits. In that process a trace
+function counts the lines of *your* code as they come up. At the chosen one the process sends itself
+SIGKILL, the signal that no `finally`, no `atexit` and no flush can answer. What the operating
+system already had survives. What the process still held is gone.
 
 On Linux and macOS the fresh process is forked from a server that has the course's libraries loaded
-(`multiprocessing`'s forkserver), so that one life costs milliseconds. Windows has no fork: there every
-process starts an interpreter of its own and ends by TerminateProcess. Results are the same, only slower.
+(`multiprocessing`'s forkserver), so that one life costs milliseconds. Windows has no fork: there
+every process starts an interpreter of its own and ends by TerminateProcess. Results are the same,
+only slower.
 """
 
+import contextlib
 import io
 import linecache
 import multiprocessing
@@ -17,31 +19,22 @@ import os
 import pickle
 import signal
 import sys
-import threading
 import time
-import traceback
 from collections import ChainMap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing import connection
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
 
 import cloudpickle
 
-from crashlab.source import Line, line_text, lines_of_code, lines_of_function
+from crashlab.source import Line, Point, line_text, lines_of_code, lines_of_function
+from crashlab.victim import POSIX, Order, live
 
-POSIX = os.name == "posix"
-KILLED = -signal.SIGKILL if POSIX else 9  # the exit code of a process that ended by `_die`
-PRELOADED = [
-    "crashlab.kill",
-    "crashlab.world",
-    "IPython.core.interactiveshell",  # a notebook's `open` is defined there
-    "langgraph.checkpoint.sqlite",
-    "langgraph.graph",
-]
+START = "forkserver" if POSIX else "spawn"
+KILLED = -signal.SIGKILL if POSIX else 9  # the exit code of a process that killed itself
 MOST_OUTPUT = 20_000  # characters of a child's output that are shown and kept
-MOST_POINTS = 2_000  # crash points that are recorded of one run
 
 
 class BenchError(Exception):
@@ -53,26 +46,6 @@ class BenchError(Exception):
 
 class NotWritten(BenchError, NotImplementedError):
     """The function under test is still a stub."""
-
-
-@dataclass(frozen=True, order=True)
-class Point:
-    """A crash point: the moment before a line of your code runs.
-
-    `visit` says which time the line comes up, from 1. In a close look (`fine`) a line has many moments, and
-    `visit` is the number of the moment.
-    """
-
-    file: str
-    line: int
-    visit: int
-    fine: bool = False
-
-    def __str__(self) -> str:
-        line = f"line {self.line} `{line_text(self.file, self.line)}`"
-        if self.fine:
-            return f"moment {self.visit} of {line}"
-        return line if self.visit == 1 else f"{line}, visit {self.visit}"
 
 
 @dataclass(frozen=True)
@@ -109,7 +82,8 @@ class Life:
     def result(self) -> Any:
         """What the function returned.
 
-        Raises `NotWritten` if it is a stub and `BenchError` if it did not finish for any other reason.
+        Raises `NotWritten` if it is a stub and `BenchError` if it did not finish for any other
+        reason.
         """
         if self.end == "finished":
             return self.value
@@ -129,31 +103,32 @@ def launch(
 ) -> Life:
     """Run `function(*args)` in a new process and say how that process ended.
 
-    kill_before  kill the process just before this line runs: a piece of the line's text, or its number
-                 in the cell; `None` lets it run to its end
+    kill_before  kill the process just before this line runs: a piece of the line's text, or its
+                 number in the cell; `None` lets it run to its end
     visit        which time that line comes up, from 1
     deadline     seconds after which a process that has not ended is killed and called "stuck"
     echo         show what the function prints, as it prints it
     inside       the functions whose lines count; by default all code of yours that runs
-    fine         look closer: crash points are the single instructions of your lines, and the lines of the
-                 library functions that yours call; each belongs to the line of yours that led to it, and a
-                 library line counts once for it
+    fine         look closer: crash points are the single instructions of your lines, and the lines
+                 of the library functions that yours call; each belongs to the line of yours that
+                 led to it, and a library line counts once for it
     record       keep the crash points that were passed, in `Life.points` (at most MOST_POINTS)
 
     Output is line-buffered, as in a terminal: what you see was out of the process before it died.
-    Raises `BenchError` if `kill_before` names no line, or several, or if the function cannot travel.
+    Raises `BenchError` if `kill_before` names no line, or several, or if the function cannot
+    travel.
     """
     parcel, lines = _pack(function, args)
     if inside:
         lines &= set().union(*map(lines_of_function, inside))
     if not isinstance(kill_before, Point | None):
         kill_before = _find(kill_before, visit, fine, lines)
-    order = _Order(parcel, frozenset(lines), kill_before, fine, record, deadline)
+    order = Order(parcel, frozenset(lines), kill_before, fine, record, deadline)
     return _live(getattr(function, "__name__", repr(function)), order, echo)
 
 
 def warm() -> None:
-    """Start the server that new processes are forked from (about a second); else the first launch does."""
+    """Start the server that new processes are forked from; else the first launch waits for it."""
     launch(int, echo=False, deadline=60)
 
 
@@ -163,8 +138,9 @@ def warm() -> None:
 class _Packer(cloudpickle.Pickler):
     """Pickles by value what your notebook defines, and keeps the file name of each piece of code.
 
-    cloudpickle itself writes `<dynamic-code>` for the name. With the true one, a line means the same in
-    both processes. `lines` says which code is yours: what travels by value is, what is imported is not.
+    cloudpickle itself writes `<dynamic-code>` for the name. With the true one, a line means the
+    same in both processes. `lines` says which code is yours: what travels by value is, what is
+    imported is not.
     """
 
     def __init__(self, file: io.BytesIO) -> None:
@@ -180,18 +156,6 @@ class _Packer(cloudpickle.Pickler):
 
 def _renamed(file: str, make: Callable, args: tuple) -> CodeType:
     return make(*args).replace(co_filename=file)
-
-
-@dataclass(frozen=True)
-class _Order:
-    """All that a new process is told."""
-
-    parcel: bytes
-    lines: frozenset[Line]
-    kill_at: Point | None
-    fine: bool
-    record: bool
-    deadline: float
 
 
 def _pack(function: Callable, args: tuple) -> tuple[bytes, set[Line]]:
@@ -222,14 +186,15 @@ def _find(wanted: str | int, visit: int, fine: bool, lines: set[Line]) -> Point:
     return Point(*hits[0], visit, fine)
 
 
-def _live(name: str, order: _Order, echo: bool) -> Life:
-    context = multiprocessing.get_context("forkserver" if POSIX else "spawn")
-    if POSIX:
-        context.set_forkserver_preload(PRELOADED)
+def _live(name: str, order: Order, echo: bool) -> Life:
+    context = multiprocessing.get_context(START)
+    if START == "forkserver":
+        context.set_forkserver_preload(["crashlab.preload"])
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(theirs, order), daemon=True)
+    process = context.Process(target=live, args=(theirs, order))
     try:
-        process.start()
+        with _no_main():
+            process.start()
         theirs.close()
         said = _listen(process, ours, order.deadline, echo)
         exitcode = process.exitcode
@@ -247,15 +212,28 @@ def _live(name: str, order: _Order, echo: bool) -> Life:
     return Life(name, exitcode=exitcode, **said)
 
 
+@contextlib.contextmanager
+def _no_main() -> Iterator[None]:
+    """Keep the new process from importing our main script: what it needs travels by value."""
+    main = vars(sys.modules["__main__"])
+    kept = {name: main.pop(name) for name in ("__file__", "__spec__") if name in main}
+    main["__spec__"] = None
+    try:
+        yield
+    finally:
+        main.update(kept)
+
+
 def _listen(process: Any, pipe: connection.Connection, deadline: float, echo: bool) -> dict:
-    """Collect the child's messages until it is dead; `late` in the answer says that time ran out."""
+    """Collect the child's messages until it is dead; `late` says that time ran out."""
     said: dict[str, Any] = {}
     output: list[str] = []
     room = MOST_OUTPUT
     ends = time.monotonic() + deadline
     sources = [pipe, process.sentinel]
     while sources:
-        ready = connection.wait(sources, max(0.0, ends - time.monotonic()))
+        left = ends - time.monotonic()
+        ready = connection.wait(sources, left) if left > 0 else []
         if not ready:
             said["late"] = True
             process.kill()
@@ -265,7 +243,7 @@ def _listen(process: Any, pipe: connection.Connection, deadline: float, echo: bo
             break
         try:
             kind, what = pipe.recv()
-        except (EOFError, OSError, pickle.UnpicklingError):
+        except Exception:  # closed, or garbled by a function that closed what is not its own
             sources.remove(pipe)
             continue
         if kind == "output":
@@ -280,7 +258,11 @@ def _listen(process: Any, pipe: connection.Connection, deadline: float, echo: bo
             said[kind] = what
     process.join()
     if "value" in said:
-        said["value"] = pickle.loads(said["value"])
+        try:
+            said["value"] = pickle.loads(said["value"])
+        except Exception as e:
+            reason = f"returned a value that cannot be read in this process ({e})"
+            said.update(end="raised", value=None, reason=reason)
     return said | {"output": "".join(output)}
 
 
@@ -292,140 +274,7 @@ def _bury(process: Any) -> None:
         process.kill()
         process.join()
     if POSIX:
-        try:
+        # usually the group has died with its only member
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass  # the usual case: the group died with its only member
     process.close()
-
-
-# The child's side
-
-
-class _Stdout(io.TextIOBase):
-    """A stdout that sends each finished line to the parent; an unfinished one dies with the process."""
-
-    def __init__(self, pipe: connection.Connection) -> None:
-        self.pipe = pipe
-        self.held = ""
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, text: str) -> int:
-        self.held += text
-        if "\n" in text:
-            self.flush()
-        return len(text)
-
-    def flush(self) -> None:
-        text, self.held = self.held, ""
-        if text:
-            self.pipe.send(("output", text))
-
-
-class _Tracer:
-    """Counts the crash points of the learner's code as they come up, and dies at the chosen one."""
-
-    def __init__(self, order: _Order, pipe: connection.Connection) -> None:
-        self.files = {file for file, _ in order.lines}
-        self.order = order
-        self.pipe = pipe
-        self.visits: dict[Line, int] = {}
-        self.points: list[Point] = []
-        self.seen: set[tuple[Line, Line]] = set()
-        self.lock = threading.Lock()
-
-    def call(self, frame: FrameType, event: str, arg: Any) -> Callable | None:
-        """Python calls this for each function that is entered, and `step` for each line in it."""
-        if frame.f_code.co_filename in self.files:
-            frame.f_trace_opcodes = self.order.fine
-            return self.step
-        return self.step if self.order.fine and self.caller(frame) else None
-
-    def step(self, frame: FrameType, event: str, arg: Any) -> Callable:
-        mine = frame.f_code.co_filename in self.files
-        if event != ("opcode" if mine and self.order.fine else "line"):
-            return self.step
-        here = frame.f_code.co_filename, frame.f_lineno
-        source = frame if mine else self.caller(frame)
-        at = source.f_code.co_filename, source.f_lineno
-        if at in self.order.lines and (mine or (at, here) not in self.seen):
-            self.seen.add((at, here))
-            self.count(at)
-        return self.step
-
-    def caller(self, frame: FrameType | None) -> FrameType | None:
-        """The nearest frame of the learner's that led to this one; the bench's own frames have none."""
-        while frame and frame.f_code.co_filename not in self.files:
-            frame = None if frame.f_code.co_filename == __file__ else frame.f_back
-        return frame
-
-    def count(self, at: Line) -> None:
-        with self.lock:
-            visit = self.visits[at] = self.visits.get(at, 0) + 1
-            point = Point(*at, visit, self.order.fine)
-            if self.order.record and len(self.points) < MOST_POINTS:
-                self.points.append(point)
-            if point == self.order.kill_at:
-                self.pipe.send(("point", point))
-                _die()
-
-
-def _die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL if POSIX else 9)  # on Windows this is TerminateProcess
-    time.sleep(60)  # not reached: the signal comes before the call returns
-
-
-def _child(pipe: connection.Connection, order: _Order) -> None:
-    if POSIX:
-        os.setsid()  # so that its own children can be found and ended with it
-        signal.setitimer(signal.ITIMER_REAL, order.deadline + 5)  # should the parent die first
-    sys.stdout = sys.stderr = stdout = _Stdout(pipe)
-    sources, parcel = pickle.loads(order.parcel)
-    for file, lines in sources.items():
-        linecache.cache[file] = (sum(map(len, lines)), None, lines, file)
-    tracer = _Tracer(order, pipe)
-    watched = order.kill_at is not None or order.record
-    try:
-        function, args = pickle.loads(parcel)
-        if watched:
-            threading.settrace(tracer.call)
-            sys.settrace(tracer.call)
-        try:
-            value = function(*args)
-        finally:
-            sys.settrace(None)
-            threading.settrace(None)
-        stdout.flush()
-        answer = {"end": "finished", "value": _portable(value)}
-    except SystemExit as e:
-        answer = {"end": "exited", "reason": f"left by SystemExit({e.code!r}) and never returned"}
-    except BaseException as e:
-        stdout.flush()
-        answer = {
-            "end": "raised",
-            "reason": _explain(e),
-            "stub": isinstance(e, NotImplementedError),
-        }
-    for message in (answer | {"points": tuple(tracer.points)}).items():
-        pipe.send(message)
-
-
-def _portable(value: Any) -> bytes:
-    try:
-        return cloudpickle.dumps(value)
-    except Exception as e:
-        raise TypeError(f"the returned value cannot leave its process ({e})") from None
-
-
-def _explain(error: BaseException) -> str:
-    """Print the learner's own traceback, and say in one sentence what was raised and where."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
-    if not isinstance(error, NotImplementedError):
-        print("".join(traceback.format_list(frames)), end="")
-        print("".join(traceback.format_exception_only(error)), end="")
-    said = traceback.format_exception_only(error)[-1].strip()
-    mine = [f for f in frames if f.filename in linecache.cache]
-    where = f", at line {mine[-1].lineno} `{mine[-1].line}`" if mine else ""
-    return f"raised {said}{where}"

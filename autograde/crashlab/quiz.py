@@ -1,4 +1,4 @@
-"""Predictions: the learner commits to a value, an experiment measures it, a check compares the two."""
+"""Predictions: the learner commits to a value, an experiment measures it, a check compares."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,11 +7,11 @@ from typing import Any
 def differs(predicted: Any, measured: Any, labels: Sequence[str] = ()) -> str:
     """Return one sentence that shows prediction and measurement, or "" where they agree.
 
-    Lists and tuples are alike. With `labels`, one for each item of `measured`, the sentence names the
-    first item that differs.
+    Lists and tuples are alike. With `labels`, one for each item of `measured`, the sentence names
+    the first item that differs.
     """
     predicted, measured = _plain(predicted), _plain(measured)
-    if predicted == measured and type(predicted) is type(measured):
+    if predicted == measured and isinstance(predicted, bool) == isinstance(measured, bool):
         return ""
     if labels and isinstance(predicted, list) and len(predicted) == len(measured):
         for label, mine, found in zip(labels, predicted, measured, strict=True):

@@ -1,8 +1,9 @@
-"""Which lines a piece of code is made of, and their text."""
+"""The lines a piece of code is made of, and the points in it at which a process can be killed."""
 
 import inspect
 import linecache
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import CodeType
 
 Line = tuple[str, int]  # file name (of a cell: the one that tracebacks show) and line number
@@ -23,3 +24,23 @@ def lines_of_function(function: Callable) -> set[Line]:
 def line_text(file: str, line: int) -> str:
     """Return the text of a line, without the space around it."""
     return linecache.getline(file, line).strip()
+
+
+@dataclass(frozen=True, order=True)
+class Point:
+    """A crash point: the moment before a line of your code runs.
+
+    `visit` says which time the line comes up, from 1. In a close look (`fine`) a line has many
+    moments, and `visit` is the number of the moment.
+    """
+
+    file: str
+    line: int
+    visit: int
+    fine: bool = False
+
+    def __str__(self) -> str:
+        line = f"line {self.line} `{line_text(self.file, self.line)}`"
+        if self.fine:
+            return f"moment {self.visit} of {line}"
+        return line if self.visit == 1 else f"{line}, visit {self.visit}"

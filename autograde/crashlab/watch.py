@@ -10,7 +10,8 @@ from typing import Any
 def renames(function: Callable, *args: Any) -> list[tuple[Path, Path]]:
     """Run `function(*args)` and return the renames it asked for, as pairs (from, to) of full paths.
 
-    Run this by `launch`: Python's audit hooks cannot be taken back, so the process should end afterwards.
+    Run this by `launch`: Python's audit hooks cannot be taken back, so the process should end
+    afterwards.
     """
     seen: list[tuple[Path, Path]] = []
 

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(autouse=True, scope="module")
 def by_value(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let functions of a test file travel as those of a notebook do: a new process cannot import it."""
+    """Let functions of a test file travel as a notebook's do: no new process can import it."""
     module = sys.modules[request.module.__name__]
     cloudpickle.register_pickle_by_value(module)
     yield

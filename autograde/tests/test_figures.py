@@ -9,7 +9,7 @@ from test_explore import run  # a function whose source can be drawn
 from crashlab.explore import Kill, Report
 from crashlab.figures import crash_map, save_png, side_by_side
 from crashlab.figures.style import AMBER, BLUE, GREY, INK, MARKS, PURPLE, RED
-from crashlab.kill import Point
+from crashlab.source import Point
 
 
 def report(outcomes: list[list[str]]) -> Report:
@@ -72,7 +72,9 @@ def test_colours_are_legible_on_both_themes(colour: str, ground: str) -> None:
 
 
 def test_no_two_outcomes_look_alike() -> None:
-    looks = [(m.marker, m.filled) for word, m in MARKS.items() if word not in ("new", "kept")]  # good ones share
+    looks = [
+        (m.marker, m.filled) for word, m in MARKS.items() if word not in ("new", "kept")
+    ]  # good ones share
     assert len(set(looks)) == len(looks)
 
 

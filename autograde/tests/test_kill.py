@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from crashlab import BenchError, NotWritten, WorkFolder, launch
+from crashlab import BenchError, NotWritten, WorkFolder, kill, launch
 from crashlab.kill import KILLED
 
 
@@ -85,7 +85,6 @@ def test_a_sigkill_of_its_own_is_not_called_a_kill_of_ours() -> None:
 
 
 def raises() -> None:
-    value = 1
     raise ValueError("no such library")
 
 
@@ -161,6 +160,23 @@ def test_a_megabyte_of_output_is_cut_and_does_not_hang(capsys: pytest.CaptureFix
     assert "more output was left out" in capsys.readouterr().out
 
 
+def test_a_run_that_prints_for_ever_is_stuck() -> None:
+    def chatter() -> None:
+        while True:
+            print("still here")
+
+    life = launch(chatter, deadline=0.5, echo=False)
+    assert life.end == "stuck"
+    assert len(life.output) < 21_000
+
+
+def test_a_fork_that_returns_does_not_answer_for_the_function() -> None:
+    def forks() -> str:
+        return "child" if os.fork() == 0 else "parent"
+
+    assert launch(forks).result() == "parent"
+
+
 def test_what_is_printed_before_the_kill_is_seen(capsys: pytest.CaptureFixture[str]) -> None:
     def talk() -> None:
         print("step 1")
@@ -227,7 +243,7 @@ def test_its_own_children_die_with_it() -> None:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process ends within a few seconds; one that is dead but not yet reaped counts as gone."""
+    """Whether a process ends within a few seconds; dead but not yet reaped counts as gone."""
     for _ in range(100):
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
@@ -269,6 +285,15 @@ def test_an_interrupt_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
     process.wait(10)
     assert gone(pid)
     assert not glob.glob(str(tmp_path / "crashlab-*"))
+
+
+def test_without_fork_the_results_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Windows does: every process is an interpreter of its own."""
+    monkeypatch.setattr(kill, "START", "spawn")
+    with WorkFolder.fresh() as folder:
+        life = launch(count, folder, True, kill_before="file.write", visit=7)
+        assert (life.end, life.exitcode, left(folder)) == ("killed", KILLED, 6)
+    assert launch(count, None, True).end == "raised"
 
 
 def test_a_hundred_lives_leave_nothing_behind() -> None:

@@ -29,14 +29,17 @@ ROW = 21  # heights and widths are pixels
 TYPE = 12.5  # size of type
 LETTER = TYPE * 0.602  # width of a letter of the fixed-width face
 STEP = 15  # from one mark to the next
-MOST_MARKS = 8  # in one row; more are drawn as one mark with a number
-LONGEST = 76  # letters of a source line that are shown
+MOST_MARKS = 8  # in one row; where kills are more, a mark stands for several and has a number
+MOST_RUNS = 4
+SHORTEST, LONGEST = 40, 76  # letters of a source line that are shown
 
 
 def crash_map(report: Report, title: str | None = None, ink: str = INK) -> Figure:
     """Draw a report. The width follows from the longest line and the most marks in a row."""
-    rows = _rows(report)
     kills = report.lines
+    rows = _rows(report)
+    longest = max((len(text) for line, text in rows if line in kills), default=0)
+    longest = min(max(longest, SHORTEST), LONGEST)
     marks = {line: _marks(found) for line, found in kills.items()}
     notes = {line: _note(found) for line, found in kills.items()}
     title = title or f"{report.name}: killed before every line" + (
@@ -44,11 +47,11 @@ def crash_map(report: Report, title: str | None = None, ink: str = INK) -> Figur
     )
 
     code_x = 52
-    code_end = code_x + LETTER * max(len(text) for _, text in rows)
+    code_end = code_x + LETTER * longest
     marks_x = code_end + 34
     notes_x = marks_x + STEP * max(map(_width, marks.values()), default=0) + 12
     width = max(
-        notes_x + 7.4 * max(map(len, notes.values()), default=0),
+        notes_x + 7.8 * max(map(len, notes.values()), default=0) + 14,
         7.9 * len(title) + 30,
         6.8 * len(_subtitle(report)) + 30,
     )
@@ -71,7 +74,7 @@ def crash_map(report: Report, title: str | None = None, ink: str = INK) -> Figur
             axes.add_patch(Rectangle((10, y - ROW / 2), code_end, ROW, fc=RED, alpha=0.16, lw=0))
             axes.add_patch(Rectangle((10, y - ROW / 2), 3, ROW, fc=RED, lw=0))
         write(40, y, str(line[1]), family=MONO, ha="right", alpha=FAINT)
-        write(code_x, y, text, family=MONO, alpha=1 if line in kills else FAINT)
+        write(code_x, y, _short(text, longest), family=MONO, alpha=1 if line in kills else FAINT)
         x = marks_x
         for outcome, number in marks.get(line, []):
             _draw(axes, x, y, outcome)
@@ -93,7 +96,7 @@ def crash_map(report: Report, title: str | None = None, ink: str = INK) -> Figur
 
 
 def side_by_side(reports: dict[str, Report]) -> Picture:
-    """Show crash maps next to each other under their titles, or one below the other on a narrow page."""
+    """Show crash maps next to each other, or one below the other where the page is narrow."""
     maps = []
     for title, report in reports.items():
         figure = crash_map(report, title)
@@ -105,7 +108,7 @@ def side_by_side(reports: dict[str, Report]) -> Picture:
 
 
 def _rows(report: Report) -> list[tuple[Line | None, str]]:
-    """Return the source of the functions in which kills fell, with an empty row between two of them."""
+    """Return the source of the functions in which kills fell, an empty row between two."""
     rows: list[tuple[Line | None, str]] = []
     for file, group in groupby(report.lines, key=lambda line: line[0]):
         source = linecache.getlines(file)
@@ -114,7 +117,7 @@ def _rows(report: Report) -> list[tuple[Line | None, str]]:
             block = [source[n - 1].rstrip("\n") for n in range(first, last + 1)]
             indent = min((len(t) - len(t.lstrip()) for t in block if t.strip()), default=0)
             rows += [(None, "")] if rows else []
-            rows += [((file, first + i), _short(text[indent:])) for i, text in enumerate(block)]
+            rows += [((file, first + i), text[indent:]) for i, text in enumerate(block)]
     return rows
 
 
@@ -133,15 +136,16 @@ def _blocks(source: str, wanted: list[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+def _short(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _marks(kills: list[Kill]) -> list[tuple[str, int]]:
-    """Return the marks of a row: one for each kill, or where they are many one for each run of equals."""
+    """Return the marks of a row, each with a number: of kills, of a run of equals, or in all."""
     if len(kills) <= MOST_MARKS:
         return [(kill.outcome, 1) for kill in kills]
-    return [(outcome, len(list(run))) for outcome, run in groupby(kill.outcome for kill in kills)]
+    runs = [(outcome, len(list(run))) for outcome, run in groupby(kill.outcome for kill in kills)]
+    return runs if len(runs) <= MOST_RUNS else list(Counter(kill.outcome for kill in kills).items())
 
 
 def _width(marks: list[tuple[str, int]]) -> float:
@@ -160,7 +164,8 @@ def _subtitle(report: Report) -> str:
     kills = "1 kill" if len(report.kills) == 1 else f"{len(report.kills)} kills"
     if not window:
         return f"{kills} by SIGKILL. No crash window."
-    # consecutive among the lines that ran, so that a blank line or an `else:` does not split a window
+    # consecutive among the lines that ran, so that a blank line or an `else:` does not split a
+    # window
     places = [number for _, number in report.lines]
     runs: list[list[int]] = []
     for number in window:

@@ -1,8 +1,9 @@
 """The visual language: colours and shapes of outcomes, type, and how a figure gets into a page.
 
 Each outcome has a colour and a shape, so that neither alone carries the meaning. The colours keep a
-contrast of at least 3 : 1 on white and on the dark theme's black. Everything else is drawn in one ink,
-which in a notebook becomes the colour of the text around the figure: dark on light, light on dark.
+contrast of at least 3 : 1 on white and on the dark theme's black. Everything else is drawn in one
+ink, which in a notebook becomes the colour of the text around the figure: dark on light, light on
+dark.
 """
 
 import io
@@ -62,7 +63,7 @@ class Picture:
 
 
 def canvas(width: float, height: float) -> tuple[Figure, object]:
-    """Return a transparent figure and its axes; coordinates are pixels, the origin at the top left."""
+    """Return a transparent figure and its axes; coordinates are pixels from the top left."""
     figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI)
     figure.patch.set_alpha(0)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -77,7 +78,7 @@ def points(pixels: float) -> float:
 
 
 def html(figure: Figure, words: str) -> str:
-    """Return a figure as SVG for a notebook, in the colour of the text around it, with alternative text."""
+    """Return a figure as SVG in the colour of the text around it, with alternative text."""
     buffer = io.StringIO()
     with rc_context({"svg.fonttype": "path"}):
         FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None})

@@ -12,8 +12,8 @@ from pathlib import Path
 class WorkFolder:
     """A folder that outlives the processes that work in it.
 
-    `path` is the folder. `checkpoint` is where the agent keeps its save. `perform` is the outside world:
-    what it was asked to do has been done, whatever becomes of the process that asked.
+    `path` is the folder. `checkpoint` is where the agent keeps its save. `perform` is the outside
+    world: what it was asked to do has been done, whatever becomes of the process that asked.
     """
 
     path: Path
@@ -24,7 +24,7 @@ class WorkFolder:
         return self.path / "run-217.json"
 
     def perform(self, action: str) -> None:
-        """Do one action of the build, for real: one line in a log that the operating system holds."""
+        """Do one action of the build: a line in a log that the operating system holds."""
         log = os.open(self.path / "performed.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.write(log, f"{action}\n".encode())
         os.close(log)
@@ -37,6 +37,6 @@ class WorkFolder:
     @classmethod
     @contextmanager
     def fresh(cls) -> Iterator["WorkFolder"]:
-        """Make an empty work folder, and remove it with all it holds at the end of the `with` block."""
+        """Make an empty work folder, and remove it at the end of the `with` block."""
         with tempfile.TemporaryDirectory(prefix="crashlab-") as path:
             yield cls(Path(path))

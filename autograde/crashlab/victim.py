@@ -1,0 +1,173 @@
+"""Inside the process that is to be killed: count the lines as they come up, and die before one.
+
+Only what is sent through the pipe gets out: lines of output, the crash point just before the kill,
+or how the function ended. That the process was really killed is not for this side to say: its exit
+code says it, to the parent.
+"""
+
+import io
+import linecache
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing import connection
+from types import FrameType
+from typing import Any
+
+import cloudpickle
+
+from crashlab.source import Line, Point
+
+POSIX = os.name == "posix"
+MOST_POINTS = 2_000  # crash points that are recorded of one run
+
+
+@dataclass(frozen=True)
+class Order:
+    """All that a new process is told."""
+
+    parcel: bytes
+    lines: frozenset[Line]
+    kill_at: Point | None
+    fine: bool
+    record: bool
+    deadline: float
+
+
+class _Stdout(io.TextIOBase):
+    """A stdout that sends finished lines to the parent; an unfinished one dies with the process."""
+
+    def __init__(self, pipe: connection.Connection) -> None:
+        self.pipe = pipe
+        self.held = ""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self.held += text
+        if "\n" in text:
+            self.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        text, self.held = self.held, ""
+        if text:
+            self.pipe.send(("output", text))
+
+
+class _Tracer:
+    """Counts the crash points of the learner's code as they come up, and dies at the chosen one."""
+
+    def __init__(self, order: Order, pipe: connection.Connection) -> None:
+        self.files = {file for file, _ in order.lines}
+        self.order = order
+        self.pipe = pipe
+        self.visits: dict[Line, int] = {}
+        self.points: list[Point] = []
+        self.seen: set[tuple[Line, Line]] = set()
+        self.lock = threading.Lock()
+
+    def call(self, frame: FrameType, event: str, arg: Any) -> Callable | None:
+        """Python calls this for each function that is entered, and `step` for each line in it."""
+        if frame.f_code.co_filename in self.files:
+            frame.f_trace_opcodes = self.order.fine
+            return self.step
+        return self.step if self.order.fine and self.caller(frame) else None
+
+    def step(self, frame: FrameType, event: str, arg: Any) -> Callable:
+        mine = frame.f_code.co_filename in self.files
+        if event != ("opcode" if mine and self.order.fine else "line"):
+            return self.step
+        here = frame.f_code.co_filename, frame.f_lineno
+        source = frame if mine else self.caller(frame)
+        at = source.f_code.co_filename, source.f_lineno
+        if at in self.order.lines and (mine or (at, here) not in self.seen):
+            self.seen.add((at, here))
+            self.count(at)
+        return self.step
+
+    def caller(self, frame: FrameType | None) -> FrameType | None:
+        """The learner's frame that led to this one; the bench's own frames have none."""
+        while frame and frame.f_code.co_filename not in self.files:
+            frame = None if frame.f_code.co_filename == __file__ else frame.f_back
+        return frame
+
+    def count(self, at: Line) -> None:
+        with self.lock:
+            visit = self.visits[at] = self.visits.get(at, 0) + 1
+            point = Point(*at, visit, self.order.fine)
+            if self.order.record and len(self.points) < MOST_POINTS:
+                self.points.append(point)
+            if point == self.order.kill_at:
+                self.pipe.send(("point", point))
+                _die()
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL if POSIX else 9)  # on Windows this is TerminateProcess
+    time.sleep(60)  # not reached: the signal comes before the call returns
+
+
+def live(pipe: connection.Connection, order: Order) -> None:
+    """Run the function that the order holds, and tell through the pipe how it ended."""
+    me = os.getpid()
+    if POSIX:
+        os.setsid()  # so that its own children can be found and ended with it
+        signal.setitimer(signal.ITIMER_REAL, order.deadline + 5)  # should the parent die first
+    sys.stdout = sys.stderr = stdout = _Stdout(pipe)
+    sources, parcel = pickle.loads(order.parcel)
+    for file, lines in sources.items():
+        linecache.cache[file] = (sum(map(len, lines)), None, lines, file)
+    tracer = _Tracer(order, pipe)
+    watched = order.kill_at is not None or order.record
+    try:
+        function, args = pickle.loads(parcel)
+        if watched:
+            threading.settrace(tracer.call)
+            sys.settrace(tracer.call)
+        try:
+            value = function(*args)
+        finally:
+            sys.settrace(None)
+            threading.settrace(None)
+        stdout.flush()
+        answer = {"end": "finished", "value": _portable(value)}
+    except SystemExit as e:
+        answer = {"end": "exited", "reason": f"left by SystemExit({e.code!r}) and never returned"}
+    except BaseException as e:
+        stdout.flush()
+        answer = {
+            "end": "raised",
+            "reason": _explain(e),
+            "stub": isinstance(e, NotImplementedError),
+        }
+    if os.getpid() != me:
+        os._exit(0)  # a fork that the function made and let return: its story is not the answer
+    for message in (answer | {"points": tuple(tracer.points)}).items():
+        pipe.send(message)
+
+
+def _portable(value: Any) -> bytes:
+    try:
+        return cloudpickle.dumps(value)
+    except Exception as e:
+        raise TypeError(f"the returned value cannot leave its process ({e})") from None
+
+
+def _explain(error: BaseException) -> str:
+    """Print the learner's own traceback, and say in one sentence what was raised and where."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
+    if not isinstance(error, NotImplementedError):
+        print("".join(traceback.format_list(frames)), end="")
+        print("".join(traceback.format_exception_only(error)), end="")
+    said = traceback.format_exception_only(error)[-1].strip()
+    mine = [f for f in frames if f.filename in linecache.cache]
+    where = f", at line {mine[-1].lineno} `{mine[-1].line}`" if mine else ""
+    return f"raised {said}{where}"
