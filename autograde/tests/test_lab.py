@@ -1,13 +1,18 @@
-"""In a real browser: a check fails, the answer is mended, the check passes."""
+"""In a real browser, as a learner: a check fails, the answer is mended, the check passes."""
 
+import json
 import os
 from pathlib import Path
 
-import nbformat
 import pytest
 from browser import CHROMIUM, Notebook, chromium, lab
+from crashlab.course.author import read, without_markers
+from crashlab.course.paths import ROOT
 
 pytestmark = [pytest.mark.browser, pytest.mark.heavy]
+
+NAME = "1_by_hand/02_checkpoint"
+PICTURES = os.environ.get("PICTURES")  # a folder to keep the screenshots in, to look at them
 
 
 @pytest.fixture(autouse=True)
@@ -17,34 +22,37 @@ def _needs_chromium() -> None:
 
 
 def test_a_failing_check_passes_when_the_answer_is_mended(tmp_path: Path) -> None:
-    served = tmp_path / "course"
-    served.mkdir()
-    write_notebook(served / "tiny.ipynb", answer="answer = 41", check="assert answer == 42, answer")
+    pictures = Path(PICTURES) if PICTURES else tmp_path
+    author = read(ROOT / "solutions" / f"{NAME}.py")
+    exercises = {exercise.id: exercise for exercise in author.exercises}
+    in_place = exercises["save"].alternatives[0].source
+    cells = json.loads((ROOT / "notebooks" / f"{NAME}.ipynb").read_text(encoding="utf-8"))["cells"]
+    maps = next(cell["id"] for cell in cells if "side_by_side(\n" in "".join(cell["source"]))
 
-    with lab(served) as address, chromium() as page:
-        notebook = Notebook(page, address, "tiny.ipynb")
+    with lab(ROOT / "notebooks") as address, chromium() as page:
+        notebook = Notebook(page, address, f"{NAME}.ipynb")
         notebook.run_all()
-        assert "AssertionError: 41" in notebook.output("check")
+        assert "NotImplementedError: predict_budget" in notebook.output("predict_budget")
 
-        notebook.replace("answer", "answer = 42")
-        notebook.run("answer")
-        notebook.run("check")
-        assert notebook.output("check") == ""
+        for exercise in author.exercises:
+            notebook.replace(exercise.id, without_markers(exercise.answer.source))
+        notebook.replace("save", in_place)
+        notebook.run_all()
+        assert notebook.output("save_content") == ""
+        assert "torn; " in notebook.output("save_whole").splitlines()[-1]
+        assert notebook.output("save_beside") == ""  # Lab stopped before it
+        notebook.screenshot("save_whole", pictures / "failing_check.png")
 
-        pictures = [tmp_path / "light.png", tmp_path / "dark.png", tmp_path / "cell.png"]
-        page.screenshot(pictures[0])
+        notebook.replace("save", without_markers(exercises["save"].answer.source))
+        notebook.run_all()
+        for exercise in author.exercises:
+            for test in exercise.tests:
+                assert notebook.output(test.id) == ""
+        assert "Your save" in notebook.output(maps)
+        notebook.screenshot(maps, pictures / "maps_light.png")
         page.theme("JupyterLab Dark")
-        page.screenshot(pictures[1])
-        notebook.screenshot("answer", pictures[2])
+        notebook.screenshot(maps, pictures / "maps_dark.png")
+        page.screenshot(pictures / "window_dark.png")
 
-    sizes = [picture.stat().st_size for picture in pictures]
-    assert min(sizes) > 1000, sizes
-
-
-def write_notebook(path: Path, **cells: str) -> None:
-    """Write a notebook of code cells, each named by its id."""
-    notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(source, id=name) for name, source in cells.items()],
-        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
-    )
-    nbformat.write(notebook, path)
+    for name in ("failing_check", "maps_light", "maps_dark", "window_dark"):
+        assert (pictures / f"{name}.png").stat().st_size > 5_000
