@@ -7,11 +7,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tqdm.auto import tqdm
+
 from crashlab.kill import BenchError, launch
 from crashlab.source import Line, Point, line_text
 from crashlab.victim import MOST_POINTS
 
 World = TypeVar("World")
+tqdm.monitor_interval = 0  # no thread beside the learner's
 
 HARMLESS = (
     "once",
@@ -196,5 +199,6 @@ def explore(
                     return Kill(point, "stuck", f"the restarted {life}")
             return Kill(point, judge(place))
 
-    kills = tuple(one(point) for point in whole.points)
+    points = tqdm(whole.points, whole.function, unit="kill", delay=2, leave=False)
+    kills = tuple(one(point) for point in points)
     return Report(whole.function, kills, uninterrupted, restart, time.monotonic() - began, harmless)

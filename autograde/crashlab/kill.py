@@ -123,8 +123,8 @@ def launch(
         lines &= set().union(*map(lines_of_function, inside))
     if not isinstance(kill_before, Point | None):
         kill_before = _find(kill_before, visit, fine, lines)
-    order = Order(parcel, frozenset(lines), kill_before, fine, record, deadline)
-    return _live(getattr(function, "__name__", repr(function)), order, echo)
+    order = Order(parcel, frozenset(lines), kill_before, fine, record)
+    return _live(getattr(function, "__name__", repr(function)), order, deadline, echo)
 
 
 def warm() -> None:
@@ -186,7 +186,7 @@ def _find(wanted: str | int, visit: int, fine: bool, lines: set[Line]) -> Point:
     return Point(*hits[0], visit, fine)
 
 
-def _live(name: str, order: Order, echo: bool) -> Life:
+def _live(name: str, order: Order, deadline: float, echo: bool) -> Life:
     context = multiprocessing.get_context(START)
     if START == "forkserver":
         context.set_forkserver_preload(["crashlab.preload"])
@@ -196,14 +196,14 @@ def _live(name: str, order: Order, echo: bool) -> Life:
         with _no_main():
             process.start()
         theirs.close()
-        said = _listen(process, ours, order.deadline, echo)
+        said = _listen(process, ours, deadline, echo)
         exitcode = process.exitcode
     finally:
         _bury(process)
         ours.close()
     said.setdefault("point", None)
     if said.pop("late", False):
-        said.update(end="stuck", reason=f"had not ended after {order.deadline:g} s and was killed")
+        said.update(end="stuck", reason=f"had not ended after {deadline:g} s and was killed")
     elif said["point"] is not None and exitcode == KILLED:
         said["end"] = "killed"
     elif "end" not in said:

@@ -7,6 +7,7 @@ code says it, to the parent.
 
 import io
 import linecache
+import multiprocessing
 import os
 import pickle
 import signal
@@ -37,7 +38,6 @@ class Order:
     kill_at: Point | None
     fine: bool
     record: bool
-    deadline: float
 
 
 class _Stdout(io.TextIOBase):
@@ -120,7 +120,7 @@ def live(pipe: connection.Connection, order: Order) -> None:
     me = os.getpid()
     if POSIX:
         os.setsid()  # so that its own children can be found and ended with it
-        signal.setitimer(signal.ITIMER_REAL, order.deadline + 5)  # should the parent die first
+    threading.Thread(target=_follow_parent, daemon=True).start()
     sys.stdout = sys.stderr = stdout = _Stdout(pipe)
     sources, parcel = pickle.loads(order.parcel)
     for file, lines in sources.items():
@@ -152,6 +152,14 @@ def live(pipe: connection.Connection, order: Order) -> None:
         os._exit(0)  # a fork that the function made and let return: its story is not the answer
     for message in (answer | {"points": tuple(tracer.points)}).items():
         pipe.send(message)
+
+
+def _follow_parent() -> None:
+    """Die when the process that launched this one has died, however it did."""
+    multiprocessing.parent_process().join()
+    if POSIX:
+        os.killpg(0, signal.SIGKILL)
+    _die()
 
 
 def _portable(value: Any) -> bytes:

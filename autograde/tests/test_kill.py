@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 from pathlib import Path
 
@@ -255,36 +254,42 @@ def gone(pid: int) -> bool:
     return False
 
 
-@pytest.mark.heavy
-def test_an_interrupt_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
-    script = tmp_path / "interrupted.py"
-    script.write_text(
-        textwrap.dedent("""
-        import os, time
-        from crashlab import WorkFolder, launch
+SLOW = """
+import os, time
+from crashlab import WorkFolder, launch
 
-        def slow(folder):
-            print(os.getpid(), flush=True)
-            time.sleep(60)
+def slow(folder):
+    print(os.getpid(), flush=True)
+    time.sleep(600)
 
-        if __name__ == "__main__":
-            try:
-                with WorkFolder.fresh() as folder:
-                    launch(slow, folder, deadline=60)
-            except KeyboardInterrupt:
-                print("interrupted", flush=True)
-        """)
+if __name__ == "__main__":
+    try:
+        with WorkFolder.fresh() as folder:
+            launch(slow, folder, deadline=600)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_the_end_of_the_caller_leaves_no_process(tmp_path: Path, how: signal.Signals) -> None:
+    script = tmp_path / "caller.py"
+    script.write_text(SLOW)
+    caller = subprocess.Popen(
+        [sys.executable, script],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
     )
-    environment = os.environ | {"TMPDIR": str(tmp_path)}
-    process = subprocess.Popen(
-        [sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment, cwd=tmp_path
-    )
-    pid = int(process.stdout.readline())
-    process.send_signal(signal.SIGINT)
-    assert process.stdout.readline() == "interrupted\n"
-    process.wait(10)
+    pid = int(caller.stdout.readline())
+    caller.send_signal(how)
+    if how == signal.SIGINT:
+        assert caller.stdout.readline() == "interrupted\n"
+        caller.wait(10)
+        assert not glob.glob(str(tmp_path / "crashlab-*"))
+    caller.wait(10)
+    caller.stdout.close()
     assert gone(pid)
-    assert not glob.glob(str(tmp_path / "crashlab-*"))
 
 
 def test_without_fork_the_results_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,7 @@ def new_run():
 # Here is a first agent. `folder.perform(action)` is the outside world: it does the step for real, and
 # the step stays done whatever happens to the process. `folder.checkpoint` is the path of the save.
 
+
 # %%
 def save_in_place(path, state):
     with open(path, "w", encoding="utf-8") as file:
@@ -254,9 +255,16 @@ report_in_place = explore(
     overwrite_in_place, folder_with_old_save, what_is_left, inside=[save_in_place], restart=False
 )
 measured = [kill.outcome for kill in report_in_place.kills] + [report_in_place.uninterrupted]
-moments = ["moment 1, before open", "moment 2, before json.dump", "moment 3, before the close", "moment 4"]
+moments = [
+    "moment 1, before open",
+    "moment 2, before json.dump",
+    "moment 3, before the close",
+    "moment 4",
+]
 problem = differs(predicted_in_place, measured, moments)
-assert not problem, f"{problem}. Ask what open(path, 'w') does to the file, and where written data waits."
+assert not problem, (
+    f"{problem}. Ask what open(path, 'w') does to the file, and where written data waits."
+)
 
 # %% [markdown]
 # ## See it
@@ -265,7 +273,9 @@ assert not problem, f"{problem}. Ask what open(path, 'w') does to the file, and 
 # `what_is_left`. The report draws itself as a **crash map**: one mark for each kill, on the line it fell before.
 
 # %%
-explore(overwrite_in_place, folder_with_old_save, what_is_left, inside=[save_in_place], restart=False)
+explore(
+    overwrite_in_place, folder_with_old_save, what_is_left, inside=[save_in_place], restart=False
+)
 
 # %% [markdown]
 # ## Why
@@ -290,7 +300,9 @@ def overwrite_with_large(folder):
 
 with folder_with_old_save() as folder:
     launch(overwrite_with_large, folder, kill_before="file.close()")
-    print(f"  left in the file:     {folder.checkpoint.stat().st_size} bytes, {what_is_left(folder)}")
+    print(
+        f"  left in the file:     {folder.checkpoint.stat().st_size} bytes, {what_is_left(folder)}"
+    )
 
 # %% [markdown]
 # ## Fix it: `save`
@@ -315,6 +327,7 @@ with folder_with_old_save() as folder:
 # `tempfile.mkstemp(dir=…, suffix=".tmp")` makes a new file and returns an open handle and a name;
 # `os.fdopen(handle, "w")` makes a Python file of the handle. At which moment must the new file be closed?
 # </details>
+
 
 # %% answer id="save"
 def save(path, state):
@@ -403,6 +416,7 @@ def save(path, state):
 # %% [markdown]
 # First, does it save at all? Two saves, one after the other, with a name that is not plain ASCII.
 
+
 # %% test id="save_content" points=1
 def save_twice(folder):
     save(folder.checkpoint, OLD)
@@ -412,32 +426,43 @@ def save_twice(folder):
 with WorkFolder.fresh() as folder:
     launch(save_twice, folder).result()
     names = sorted(path.name for path in folder.path.iterdir())
-    assert names == [folder.checkpoint.name], f"after two saves the folder holds {names}; only the save belongs there"
+    assert names == [folder.checkpoint.name], (
+        f"after two saves the folder holds {names}; only the save belongs there"
+    )
     text = folder.checkpoint.read_text(encoding="utf-8")
 try:
     found = json.loads(text)
 except ValueError:
     found = f"no JSON: {text[:40]}…"
-assert found == NEW | {"done": ["clone zlib", "编译 zlib"]}, f"after two saves the file holds {found}, not the second state"
+assert found == NEW | {"done": ["clone zlib", "编译 zlib"]}, (
+    f"after two saves the file holds {found}, not the second state"
+)
 
 # %% [markdown]
 # Now every kill, seen closely. Long rows show runs of equal outcomes as one mark with a number.
+
 
 # %% test id="save_whole" points=3
 def overwrite(folder):
     save(folder.checkpoint, NEW)
 
 
-report_save = explore(overwrite, folder_with_old_save, what_is_left, inside=[save], restart=False, fine=True)
+report_save = explore(
+    overwrite, folder_with_old_save, what_is_left, inside=[save], restart=False, fine=True
+)
 assert report_save.uninterrupted != "old", "after save returned, the file still holds the old state"
 harm = [kill for kill in report_save.kills if kill.outcome in ("torn", "lost")]
-assert not harm, f"{report_save.verdict()}. The file must hold a whole save at every moment: report_save shows where."
+assert not harm, (
+    f"{report_save.verdict()}. The file must hold a whole save at every moment: report_save shows where."
+)
 
 # %% test id="save_beside" points=1
 with folder_with_old_save() as folder:
     found = launch(renames, save, folder.checkpoint, OLD).result()
     onto = [source for source, target in found if target == folder.checkpoint.resolve()]
-    assert onto, "save never renamed a file onto the checkpoint, so no single moment makes the new save the valid one"
+    assert onto, (
+        "save never renamed a file onto the checkpoint, so no single moment makes the new save the valid one"
+    )
     beside = [source.parent == folder.path.resolve() for source in onto]
 assert all(beside), (
     f"the new save was renamed from {onto[0].parent}: put it beside the checkpoint, since a rename from another "
@@ -449,20 +474,21 @@ assert all(beside), (
 #
 # Both saves, killed before every line:
 
+
 # %%
 def overwrite_and_return(folder):
     save(folder.checkpoint, NEW)
     return "saved"
 
 
+def map_of(function, *inside):
+    return explore(function, folder_with_old_save, what_is_left, inside=inside, restart=False)
+
+
 side_by_side(
     {
-        "In place": explore(
-            overwrite_in_place, folder_with_old_save, what_is_left, inside=[save_in_place], restart=False
-        ),
-        "Your save": explore(
-            overwrite_and_return, folder_with_old_save, what_is_left, inside=[save, overwrite_and_return], restart=False
-        ),
+        "In place": map_of(overwrite_in_place, save_in_place),
+        "Your save": map_of(overwrite_and_return, save, overwrite_and_return),
     }
 )
 
@@ -487,6 +513,7 @@ side_by_side(
 #
 # An empty file is not "no file". Somebody made it, and something was lost. Each refusal names the file, so that a
 # person can go and look. About twelve lines.
+
 
 # %%
 class CheckpointRefused(Exception):
@@ -518,6 +545,7 @@ for sample in sorted((DATA / "checkpoints").iterdir()):
 # %% [markdown]
 # The checks call your `load` through this function, in a process of its own. It notes for each file whether `load`
 # returned a state or raised, and whether the message named the file.
+
 
 # %%
 def try_load(paths):
@@ -674,7 +702,9 @@ def load(path):
 
 # %% test id="load_good" points=1
 samples = DATA / "checkpoints"
-missing, good = launch(try_load, [samples / "there is no such file.json", samples / "good.json"]).result()
+missing, good = launch(
+    try_load, [samples / "there is no such file.json", samples / "good.json"]
+).result()
 assert missing == new_run(), f"with no file, load gave {missing}; expected a new run's state"
 expected = json.loads((samples / "good.json").read_text(encoding="utf-8"))
 assert good == expected, f"from good.json, load gave {good}; expected {expected}"
@@ -697,20 +727,28 @@ assert not wrong, (
 
 # %% test id="load_foreign" points=1
 names = ["foreign.json", "foreign_list.json"]
-for name, note in zip(names, launch(try_load, [samples / name for name in names]).result(), strict=True):
-    assert note == "ForeignCheckpoint", f"{name}: load gave {note}; expected ForeignCheckpoint with the file's name"
+for name, note in zip(
+    names, launch(try_load, [samples / name for name in names]).result(), strict=True
+):
+    assert note == "ForeignCheckpoint", (
+        f"{name}: load gave {note}; expected ForeignCheckpoint with the file's name"
+    )
 ### BEGIN HIDDEN TESTS
 with WorkFolder.fresh() as folder:
     for text in ("{}", "17", "null", '"build-agent"', '{"format": ["build-agent"], "version": 1}'):
         path = folder.path / "other.json"
         path.write_text(text)
         [note] = launch(try_load, [path]).result()
-        assert note == "ForeignCheckpoint", f"a file that holds {text}: load gave {note}; expected ForeignCheckpoint"
+        assert note == "ForeignCheckpoint", (
+            f"a file that holds {text}: load gave {note}; expected ForeignCheckpoint"
+        )
 ### END HIDDEN TESTS
 
 # %% test id="load_newer" points=1
 [note] = launch(try_load, [samples / "newer.json"]).result()
-assert note == "NewerCheckpoint", f"newer.json: load gave {note}; expected NewerCheckpoint with the file's name"
+assert note == "NewerCheckpoint", (
+    f"newer.json: load gave {note}; expected NewerCheckpoint with the file's name"
+)
 
 # %% [markdown]
 # ## Fix it: `run`
@@ -745,7 +783,9 @@ def first_loop_with_four(folder):
     return first_loop(folder, PLAN, 4, store.load, store.save)
 
 
-explore(first_loop_with_four, WorkFolder.fresh, at_most_four, inside=[first_loop], harmless=("kept",))
+explore(
+    first_loop_with_four, WorkFolder.fresh, at_most_four, inside=[first_loop], harmless=("kept",)
+)
 
 # %% [markdown]
 # A kill in the crash window makes one step free: it was performed, but not charged. A step that kills its own
@@ -788,6 +828,7 @@ with WorkFolder.fresh() as folder:
 # Two saves a step: one that says "about to try", one that says "done". What does a kill between them cost, and what
 # does it not cost?
 # </details>
+
 
 # %% answer id="run"
 def run(folder, plan, budget, load, save):
@@ -938,6 +979,7 @@ def run(folder, plan, budget, load, save):
 # the order of what was performed. `"twice"` is allowed here: the one step that was under way was repeated. `"lost"` and
 # `"again"` (a step that was saved as done ran again) are not.
 
+
 # %% test id="run_resumes" points=2
 def run_whole_plan(folder):
     return run(folder, PLAN, 9, store.load, store.save)
@@ -954,8 +996,11 @@ def in_order(folder):
     return "twice" if repeats else "once"
 
 
-report_run = explore(run_whole_plan, WorkFolder.fresh, in_order, inside=[run], harmless=("once", "twice"))
+report_run = explore(
+    run_whole_plan, WorkFolder.fresh, in_order, inside=[run], harmless=("once", "twice")
+)
 assert report_run.clean, f"{report_run.verdict()}. Show report_run to see all kills on your code."
+
 
 # %% test id="run_budget" points=2
 def run_with_four(folder):
@@ -965,30 +1010,43 @@ def run_with_four(folder):
 with WorkFolder.fresh() as folder:
     result = launch(run_with_four, folder).result()
     found = (result, folder.performed())
-    assert found == ("budget_exceeded", PLAN[:4]), f"with budget 4 and no kill, run gave {found}; expected the first four steps"
+    assert found == ("budget_exceeded", PLAN[:4]), (
+        f"with budget 4 and no kill, run gave {found}; expected the first four steps"
+    )
 with WorkFolder.fresh() as folder:
     results = [launch(run, folder, PLAN, 5, store.load, store.save).result() for _ in range(2)]
-    assert results == ["completed"] * 2, f"with budget 5, run twice, run returned {results}; after the plan is done it is completed"
-report_budget = explore(run_with_four, WorkFolder.fresh, at_most_four, inside=[run], harmless=("kept",))
-assert report_budget.clean, f"with budget 4: {report_budget.verdict()}. Charge the step, and save that, before you perform it."
+    assert results == ["completed"] * 2, (
+        f"with budget 5, run twice, run returned {results}; after the plan is done it is completed"
+    )
+report_budget = explore(
+    run_with_four, WorkFolder.fresh, at_most_four, inside=[run], harmless=("kept",)
+)
+assert report_budget.clean, (
+    f"with budget 4: {report_budget.verdict()}. Charge the step, and save that, before you perform it."
+)
 
 # %% test id="run_ids" points=1
 with WorkFolder.fresh() as folder:
     launch(run, folder, BUILD_TWICE, 9, store.load, store.save).result()
     found = folder.performed()
-assert found == BUILD_TWICE, f"of the plan {BUILD_TWICE} only {found} was performed: two steps of one name are two steps"
+assert found == BUILD_TWICE, (
+    f"of the plan {BUILD_TWICE} only {found} was performed: two steps of one name are two steps"
+)
 
 # %% [markdown]
 # ## Prove it: all three together
 #
 # Your `run` with your `load` and your `save`, killed before every line of any of them, and restarted.
 
+
 # %%
 def whole_agent(folder):
     return run(folder, PLAN, 9, load, save)
 
 
-explore(whole_agent, WorkFolder.fresh, in_order, inside=[run, load, save], harmless=("once", "twice"))
+explore(
+    whole_agent, WorkFolder.fresh, in_order, inside=[run, load, save], harmless=("once", "twice")
+)
 
 # %% [markdown]
 # Every restart finds a checkpoint that it can read, no step is lost, and no finished step is repeated. What is left

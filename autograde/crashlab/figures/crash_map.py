@@ -180,5 +180,6 @@ def _subtitle(report: Report) -> str:
 def _draw(axes: object, x: float, y: float, outcome: str) -> None:
     mark = MARKS.get(outcome, OTHER)
     face = mark.colour if mark.filled else "none"
-    style = {"marker": mark.marker, "mfc": face, "mec": mark.colour, "ms": points(9), "mew": 1.4}
+    size = points(7 if mark.marker == "D" else 9)  # a diamond is measured by its side
+    style = {"marker": mark.marker, "mfc": face, "mec": mark.colour, "ms": size, "mew": 1.4}
     axes.add_line(Line2D([x], [y], linestyle="none", **style))
