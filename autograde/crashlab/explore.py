@@ -25,11 +25,15 @@ HARMLESS = (
 
 @dataclass(frozen=True)
 class Kill:
-    """One kill: the moment it fell in, what the judge called the outcome, and why if need be."""
+    """One kill: the moment it fell in, what the judge called the outcome, and why if need be.
+
+    `endless` says that the restart never ended, and that no kill was tried after this one.
+    """
 
     point: Point
     outcome: str
     why: str = ""
+    endless: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class Report:
     uninterrupted: str
     restarted: bool
     seconds: float
+    fine: bool = False
     harmless: tuple[str, ...] = HARMLESS
 
     @property
@@ -97,13 +102,16 @@ class Report:
         first = self.damage[0]
         why = f" ({first.why})" if first.why else ""
         return (
-            f"{self.name} killed before {first.point}{then}: {first.outcome}{why}; "
+            f"{self.name} killed {first.point}{then}: {first.outcome}{why}; "
             f"{len(self.damage)} of {kills} did harm"
         )
 
     def __str__(self) -> str:
         rows = [f"{'line':>5} {'kills':>5}  {'outcome':<22} code"]
+        above = None
         for (file, number), kills in self.lines.items():
+            rows += [""] if above not in (None, file) else []
+            above = file
             found = Counter(kill.outcome for kill in kills)
             outcome = ", ".join(
                 f"{n} {word}" if len(found) > 1 else word for word, n in found.items()
@@ -156,10 +164,11 @@ def explore(
     restart  run it again, to its end, after the kill; a restart that fails is "stuck" without a
              judge
     harmless the outcomes that this exercise allows
-    fine     kill also between the instructions of a line and inside the library functions it calls
+    fine     kill also after each call within a line and inside the library functions it calls
 
-    Raises `BenchError` (`NotWritten` for a stub) if `run` does not come to its end when nobody
-    kills it, or has 2000 crash points or more. Costs two processes a kill, whatever their number.
+    Costs two processes a kill, whatever their number; stops after a restart that never ends. Raises
+    `BenchError` (`NotWritten` for a stub) if `run` does not come to its end when nobody kills it,
+    or has 2000 crash points or more.
     """
     began = time.monotonic()
     inside = list(inside)
@@ -196,9 +205,20 @@ def explore(
             if restart:
                 life = launch(run, place, echo=False, deadline=deadline)
                 if life.end != "finished":
-                    return Kill(point, "stuck", f"the restarted {life}")
+                    return Kill(point, "stuck", f"the restarted {life}", life.end == "stuck")
             return Kill(point, judge(place))
 
-    points = tqdm(whole.points, whole.function, unit="kill", delay=2, leave=False)
-    kills = tuple(one(point) for point in points)
-    return Report(whole.function, kills, uninterrupted, restart, time.monotonic() - began, harmless)
+    kills: list[Kill] = []
+    for point in tqdm(whole.points, whole.function, unit="kill", delay=2, leave=False):
+        kills.append(one(point))
+        if kills[-1].endless:  # one deadline is patience enough
+            break
+    return Report(
+        whole.function,
+        tuple(kills),
+        uninterrupted,
+        restart,
+        time.monotonic() - began,
+        fine,
+        harmless,
+    )

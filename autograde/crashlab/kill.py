@@ -29,7 +29,14 @@ from typing import Any
 
 import cloudpickle
 
-from crashlab.source import Line, Point, line_text, lines_of_code, lines_of_function
+from crashlab.source import (
+    Line,
+    Point,
+    is_library,
+    line_text,
+    lines_of_code,
+    lines_of_function,
+)
 from crashlab.victim import POSIX, Order, live
 
 START = "forkserver" if POSIX else "spawn"
@@ -74,7 +81,7 @@ class Life:
         if self.end == "finished":
             return f"{self.function} finished and returned {self.value!r}"
         if self.end == "killed":
-            return f"{self.function} was killed before {self.point}"
+            return f"{self.function} was killed {self.point}"
         return f"{self.function} {self.reason}"
 
     __repr__ = __str__
@@ -109,9 +116,9 @@ def launch(
     deadline     seconds after which a process that has not ended is killed and called "stuck"
     echo         show what the function prints, as it prints it
     inside       the functions whose lines count; by default all code of yours that runs
-    fine         look closer: crash points are the single instructions of your lines, and the lines
-                 of the library functions that yours call; each belongs to the line of yours that
-                 led to it, and a library line counts once for it
+    fine         look closer: kill also after each call within a line, and before the lines of the
+                 library functions that yours call; each such moment belongs to the line of yours
+                 that led to it, and a library line counts once for it
     record       keep the crash points that were passed, in `Life.points` (at most MOST_POINTS)
 
     Output is line-buffered, as in a terminal: what you see was out of the process before it died.
@@ -149,7 +156,8 @@ class _Packer(cloudpickle.Pickler):
         super().__init__(file)
 
     def _code(self, code: CodeType) -> tuple:
-        self.lines |= lines_of_code(code)
+        if not is_library(code.co_filename):  # as a notebook's `open`, which is IPython's
+            self.lines |= lines_of_code(code)
         make, args = cloudpickle.Pickler.dispatch_table[CodeType](code)[:2]
         return _renamed, (code.co_filename, make, args)
 
@@ -166,7 +174,8 @@ def _pack(function: Callable, args: tuple) -> tuple[bytes, set[Line]]:
     except Exception as e:
         name = getattr(function, "__name__", function)
         raise BenchError(f"{name} cannot be sent to another process: {e}") from None
-    if code := getattr(function, "__code__", None):  # yours too when it stands in a file you import
+    code = getattr(function, "__code__", None)
+    if code and not is_library(code.co_filename):  # yours too when it stands in a file you import
         packer.lines |= lines_of_code(code)
     sources = {file: linecache.getlines(file) for file, _ in packer.lines}
     return pickle.dumps((sources, buffer.getvalue())), packer.lines

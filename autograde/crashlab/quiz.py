@@ -13,7 +13,9 @@ def differs(predicted: Any, measured: Any, labels: Sequence[str] = ()) -> str:
     predicted, measured = _plain(predicted), _plain(measured)
     if predicted == measured and isinstance(predicted, bool) == isinstance(measured, bool):
         return ""
-    if labels and isinstance(predicted, list) and len(predicted) == len(measured):
+    if labels:
+        if not isinstance(predicted, list) or len(predicted) != len(measured):
+            return f"the answer must be a list of {len(measured)}, and you gave {predicted!r}"
         for label, mine, found in zip(labels, predicted, measured, strict=True):
             if mine != found:
                 return f"{label}: you predicted {mine!r}, the experiment gave {found!r}"

@@ -1,12 +1,22 @@
 """The lines a piece of code is made of, and the points in it at which a process can be killed."""
 
+import dis
 import inspect
 import linecache
+import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType
 
 Line = tuple[str, int]  # file name (of a cell: the one that tracebacks show) and line number
+
+
+LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+
+
+def is_library(file: str) -> bool:
+    """Say whether a file belongs to Python or to an installed package."""
+    return file.startswith(LIBRARIES)
 
 
 def lines_of_code(code: CodeType) -> set[Line]:
@@ -21,6 +31,25 @@ def lines_of_function(function: Callable) -> set[Line]:
     return lines_of_code(inspect.unwrap(function).__code__)
 
 
+def moments(code: CodeType) -> set[int]:
+    """Return the instructions (their offsets) that begin a line or follow a call within one.
+
+    What a function does to the world it does by calls, so these are the moments between which the
+    world can change. Setting an item or an attribute may call, too.
+    """
+    starts = {start for start, _ in dis.findlinestarts(code)}
+    found = set()
+    called = False
+    for instruction in dis.get_instructions(code):
+        if called or instruction.offset in starts:
+            found.add(instruction.offset)
+        called = "CALL" in instruction.opname or instruction.opname in (
+            "STORE_SUBSCR",
+            "STORE_ATTR",
+        )
+    return found
+
+
 def line_text(file: str, line: int) -> str:
     """Return the text of a line, without the space around it."""
     return linecache.getline(file, line).strip()
@@ -30,8 +59,8 @@ def line_text(file: str, line: int) -> str:
 class Point:
     """A crash point: the moment before a line of your code runs.
 
-    `visit` says which time the line comes up, from 1. In a close look (`fine`) a line has many
-    moments, and `visit` is the number of the moment.
+    `visit` says which time the line comes up, from 1. In a close look (`fine`) there are moments
+    within a line too, and `visit` numbers all moments of the line.
     """
 
     file: str
@@ -42,5 +71,5 @@ class Point:
     def __str__(self) -> str:
         line = f"line {self.line} `{line_text(self.file, self.line)}`"
         if self.fine:
-            return f"moment {self.visit} of {line}"
-        return line if self.visit == 1 else f"{line}, visit {self.visit}"
+            return f"within {line}" if self.visit > 1 else f"before {line}"
+        return f"before {line}" if self.visit == 1 else f"before {line}, visit {self.visit}"

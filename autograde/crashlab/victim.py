@@ -5,6 +5,7 @@ or how the function ended. That the process was really killed is not for this si
 code says it, to the parent.
 """
 
+import functools
 import io
 import linecache
 import multiprocessing
@@ -23,8 +24,9 @@ from typing import Any
 
 import cloudpickle
 
-from crashlab.source import Line, Point
+from crashlab.source import Line, Point, moments
 
+HERE = os.path.dirname(__file__)
 POSIX = os.name == "posix"
 MOST_POINTS = 2_000  # crash points that are recorded of one run
 
@@ -73,9 +75,10 @@ class _Tracer:
         self.points: list[Point] = []
         self.seen: set[tuple[Line, Line]] = set()
         self.lock = threading.Lock()
+        self.moments = functools.cache(moments)
 
     def call(self, frame: FrameType, event: str, arg: Any) -> Callable | None:
-        """Python calls this for each function that is entered, and `step` for each line in it."""
+        """Python calls this for each function that is entered, and `step` for what it does."""
         if frame.f_code.co_filename in self.files:
             frame.f_trace_opcodes = self.order.fine
             return self.step
@@ -84,6 +87,8 @@ class _Tracer:
     def step(self, frame: FrameType, event: str, arg: Any) -> Callable:
         mine = frame.f_code.co_filename in self.files
         if event != ("opcode" if mine and self.order.fine else "line"):
+            return self.step
+        if event == "opcode" and frame.f_lasti not in self.moments(frame.f_code):
             return self.step
         here = frame.f_code.co_filename, frame.f_lineno
         source = frame if mine else self.caller(frame)
@@ -96,7 +101,7 @@ class _Tracer:
     def caller(self, frame: FrameType | None) -> FrameType | None:
         """The learner's frame that led to this one; the bench's own frames have none."""
         while frame and frame.f_code.co_filename not in self.files:
-            frame = None if frame.f_code.co_filename == __file__ else frame.f_back
+            frame = None if frame.f_code.co_filename.startswith(HERE) else frame.f_back
         return frame
 
     def count(self, at: Line) -> None:

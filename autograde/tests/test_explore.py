@@ -117,6 +117,33 @@ def test_a_restart_that_fails_is_stuck_and_says_why() -> None:
     assert "somebody else is working here" in report.verdict()
 
 
+def test_a_restart_that_never_ends_stops_the_exploration() -> None:
+    def trap(folder: WorkFolder) -> None:
+        while folder.performed():
+            pass
+        folder.perform("clone")
+        folder.perform("build")
+        folder.perform("install")
+
+    report = explore(trap, WorkFolder.fresh, lambda folder: "once", deadline=0.5)
+    assert [kill.outcome for kill in report.kills] == ["once", "once", "stuck"]
+    assert "stuck (the restarted trap had not ended after 0.5 s" in report.verdict()
+
+
+def test_a_closer_look_kills_between_the_statements_of_a_line() -> None:
+    def one_line(folder: WorkFolder) -> None:
+        _ = folder.perform("clone"), folder.perform("build")
+
+    def both_or_none(folder: WorkFolder) -> str:
+        return {0: "old", 1: "torn", 2: "new"}[len(folder.performed())]
+
+    coarse = explore(one_line, WorkFolder.fresh, both_or_none, restart=False)
+    assert set(coarse.counts) == {"old"}
+    close = explore(one_line, WorkFolder.fresh, both_or_none, restart=False, fine=True)
+    assert set(close.counts) == {"old", "torn", "new"}
+    assert "within line" in close.verdict()
+
+
 def test_a_function_that_differs_each_time_is_not_reported_as_killed(tmp_path: Path) -> None:
     def works_once(folder: WorkFolder) -> None:
         if not (tmp_path / "worked").exists():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, Notebook, chromium, lab
+
 from crashlab.course.author import read, without_markers
 from crashlab.course.paths import ROOT
 

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from crashlab import DATA, SoundStore, WorkFolder, explore, launch
 from crashlab.quiz import differs
 from crashlab.watch import renames
@@ -59,23 +60,31 @@ def test_renames_are_seen_whoever_asks_for_them() -> None:
     ("predicted", "measured", "sentence"),
     [
         (2, 2, ""),
-        ((1, [2]), [1, (2,)], ""),
         (2.0, 2, ""),
-        (True, 1, "you predicted True, the experiment gave 1"),
-        ("torn", ["old", "torn"], "you predicted 'torn', the experiment gave ['old', 'torn']"),
-        (
-            ["old", "new"],
-            ["old", "torn"],
-            "second: you predicted 'new', the experiment gave 'torn'",
-        ),
-        (["old"], ["old", "torn"], "you predicted ['old'], the experiment gave ['old', 'torn']"),
+        (3, 2, "you predicted 3, the experiment gave 2"),
         (None, 0, "you predicted None, the experiment gave 0"),
+        (True, 1, "you predicted True, the experiment gave 1"),
     ],
 )
 def test_a_prediction_is_compared_and_both_are_shown(
     predicted: object, measured: object, sentence: str
 ) -> None:
-    assert differs(predicted, measured, ["first", "second"]) == sentence
+    assert differs(predicted, measured) == sentence
+
+
+@pytest.mark.parametrize(
+    ("predicted", "sentence"),
+    [
+        (("old", "torn"), ""),
+        (["old", "new"], "second: you predicted 'new', the experiment gave 'torn'"),
+        (["old"], "the answer must be a list of 2, and you gave ['old']"),
+        ("torn", "the answer must be a list of 2, and you gave 'torn'"),
+    ],
+)
+def test_a_prediction_of_several_things_names_the_first_that_differs(
+    predicted: object, sentence: str
+) -> None:
+    assert differs(predicted, ["old", "torn"], ["first", "second"]) == sentence
 
 
 def test_the_recorded_checkpoints_are_what_their_names_say() -> None:

@@ -1025,7 +1025,7 @@ assert report_budget.clean, (
     f"with budget 4: {report_budget.verdict()}. Charge the step, and save that, before you perform it."
 )
 
-# %% test id="run_ids" points=1
+# %% test id="run_ids" points=2
 with WorkFolder.fresh() as folder:
     launch(run, folder, BUILD_TWICE, 9, store.load, store.save).result()
     found = folder.performed()

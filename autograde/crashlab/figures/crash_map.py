@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from crashlab.explore import Kill, Report, alternative
+from crashlab.explore import HARMLESS, Kill, Report, alternative
 from crashlab.figures.style import (
     FAINT,
     INK,
@@ -42,9 +42,7 @@ def crash_map(report: Report, title: str | None = None, ink: str = INK) -> Figur
     longest = min(max(longest, SHORTEST), LONGEST)
     marks = {line: _marks(found) for line, found in kills.items()}
     notes = {line: _note(found) for line, found in kills.items()}
-    title = title or f"{report.name}: killed before every line" + (
-        ", then restarted" if report.restarted else ""
-    )
+    title = title or _title(report)
 
     code_x = 52
     code_end = code_x + LETTER * longest
@@ -82,10 +80,8 @@ def crash_map(report: Report, title: str | None = None, ink: str = INK) -> Figur
                 write(x + 10, y, f"×{number}", 11)
             x += STEP * _width([(outcome, number)])
         if line in kills:
-            worst = next(
-                (k.outcome for k in kills[line] if k.outcome not in report.harmless),
-                kills[line][0].outcome,
-            )
+            outcomes = [kill.outcome for kill in kills[line]]
+            worst = next((word for word in outcomes if word not in HARMLESS), outcomes[0])
             write(notes_x, y, notes[line], color=MARKS.get(worst, OTHER).colour)
     x, y = 18, height - 18
     for outcome, number in report.counts.most_common():
@@ -159,11 +155,18 @@ def _note(kills: list[Kill]) -> str:
     return ", ".join(f"{number} {outcome}" for outcome, number in found.items())
 
 
+def _title(report: Report) -> str:
+    where = "within every line" if report.fine else "before every line"
+    return f"{report.name}: killed {where}" + (", then restarted" if report.restarted else "")
+
+
 def _subtitle(report: Report) -> str:
     window = [number for _, number in report.window]
     kills = "1 kill" if len(report.kills) == 1 else f"{len(report.kills)} kills"
     if not window:
-        return f"{kills} by SIGKILL. No crash window."
+        allowed = [word for word in report.counts if word not in HARMLESS]
+        rule = f" Allowed here: {', '.join(allowed)}." if allowed else ""
+        return f"{kills} by SIGKILL. None did harm.{rule}"
     # consecutive among the lines that ran, so that a blank line or an `else:` does not split a
     # window
     places = [number for _, number in report.lines]
