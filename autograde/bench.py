@@ -1,18 +1,22 @@
 """Kills per second, against a fresh interpreter per run that does the same. Run it by `make bench`.
 
-"The same" is: import what the function needs, run it under a trace function that counts its lines,
-and die by SIGKILL before the chosen one. The last line of the output is JSON.
+The same is: take a function that is defined in a notebook, hence sent by cloudpickle; import what
+it needs; run it under a trace function that counts its lines; die by SIGKILL before the chosen one.
+The last line of the output is JSON.
 """
 
 import json
+import linecache
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import cloudpickle
+
 from crashlab import WorkFolder, launch
+from crashlab.kill import KILLED
 
 STDLIB = """
 import json
@@ -55,19 +59,21 @@ def work(path):
     return "the end"
 """
 
-ALONE = """
-import os, pathlib, signal, sys
+FRESH = """
+import os, pickle, signal, sys
+
+work, path, last = pickle.load(sys.stdin.buffer)
 
 
 def line(frame, event, arg):
-    if event == "line" and frame.f_lineno == LAST:
+    if event == "line" and frame.f_lineno == last:
         os.kill(os.getpid(), signal.SIGKILL)
     return line
 
 
-LAST = work.__code__.co_firstlineno + SOURCE_LINES
-sys.settrace(lambda frame, event, arg: line if frame.f_code.co_filename == __file__ else None)
-work(pathlib.Path(sys.argv[1]))
+mine = work.__code__.co_filename
+sys.settrace(lambda frame, event, arg: line if frame.f_code.co_filename == mine else None)
+work(path)
 """
 
 
@@ -79,29 +85,27 @@ def kills_per_second(kill: Callable[[Path], int], rounds: int) -> float:
             began = time.perf_counter()
             code = kill(folder.path)
             seconds += time.perf_counter() - began
-            assert code == -9, f"exit code {code}, not a kill"
+            assert code == KILLED, f"exit code {code}, not a kill"
     return rounds / seconds
 
 
-def measure(source: str, rounds: int) -> tuple[float, float]:
+def measure(name: str, source: str, rounds: int) -> tuple[float, float]:
     """Return kills per second of the bench and of a fresh interpreter per run."""
-    with tempfile.TemporaryDirectory(prefix="crashlab-") as place:
-        script = Path(place) / "subject.py"
-        source_lines = source[source.index("def work") :].rstrip().count("\n")
-        script.write_text(source + ALONE.replace("SOURCE_LINES", str(source_lines)))
-        space: dict = {"__name__": "__main__"}
-        exec(compile(source, script, "exec"), space)
-        work = space["work"]
-        last = work.__code__.co_firstlineno + source_lines
+    space: dict = {"__name__": "__main__"}
+    exec(compile(source, name, "exec"), space)
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    work = space["work"]
+    last = source.rstrip().count("\n") + 1
 
-        def bench(path: Path) -> int:
-            return launch(work, path, kill_before=last, echo=False).exitcode
+    def bench(path: Path) -> int:
+        return launch(work, path, kill_before=last, echo=False).exitcode
 
-        def fresh(path: Path) -> int:
-            return subprocess.run([sys.executable, script, path], check=False).returncode
+    def fresh(path: Path) -> int:
+        parcel = cloudpickle.dumps((work, path, last))
+        return subprocess.run([sys.executable, "-c", FRESH], input=parcel, check=False).returncode
 
-        bench(Path(place))  # the first one starts the server
-        return kills_per_second(bench, rounds * 10), kills_per_second(fresh, rounds)
+    launch(int)  # the first one starts the server
+    return kills_per_second(bench, rounds * 10), kills_per_second(fresh, rounds)
 
 
 def main() -> None:
@@ -109,7 +113,7 @@ def main() -> None:
     result: dict[str, dict[str, float]] = {"kills_per_s": {}, "ratio": {}}
     print(f"{'function':<12}{'bench':>14}{'fresh':>14}{'ratio':>8}")
     for name, source, rounds in (("stdlib", STDLIB, 30), ("langgraph", LANGGRAPH, 10)):
-        bench, fresh = measure(source, rounds)
+        bench, fresh = measure(name, source, rounds)
         result["kills_per_s"][name] = round(bench, 1)
         result["ratio"][name] = round(bench / fresh, 1)
         print(f"{name:<12}{bench:>10.1f} /s{fresh:>11.1f} /s{bench / fresh:>7.1f}×")

@@ -3,7 +3,7 @@
 #
 # **What happens to an agent when its process dies, and how do you make that harmless?**
 #
-# 10 minutes · 1 point · before this: some Python
+# 15 minutes · 1 point · before this: some Python
 #
 # Programs that act for a long time get killed: a deploy, a full memory, a closed laptop, a pulled plug. An agent that
 # sends mail, builds software or pays refunds is then somewhere in the middle, and a new process has to go on without
@@ -48,8 +48,8 @@ print(launch(hello))
 def count(folder):
     with open(folder.path / "numbers.txt", "w") as file:
         for n in range(1, 11):
-            print("writing", n)
             file.write(f"{n}\n")
+            print("wrote", n)
 
 
 # %% [markdown]
@@ -70,7 +70,7 @@ with WorkFolder.fresh() as folder:
 # That is the rule for everything that follows. **What the operating system has been handed stays. What the process still
 # held is gone.**
 #
-# A kill is not an exception. An exception would have closed the file on its way out:
+# A kill is not an exception. On an exception the `with` block closes the file, and what is in the buffer gets out:
 
 
 # %%
@@ -147,8 +147,8 @@ assert not problem, f"{problem}. Ask where the seventh number is between its wri
 # ## Every line at once
 #
 # Killing at one line tells you about one line. `explore` kills before every line that runs, each time in a new folder,
-# and a function of yours judges what is left. Here the judge says `"old"` as long as the file is not complete, `"new"`
-# when all ten are there, and `"torn"` for anything in between.
+# and a function of yours judges what is left. Here the judge says `"old"` when no number is there, `"new"` when all ten
+# are, and `"torn"` for anything in between. `restart=False` means that nothing is run again after a kill.
 
 
 # %%
@@ -161,6 +161,6 @@ def judge(folder):
 explore(count_and_flush, WorkFolder.fresh, judge, restart=False)
 
 # %% [markdown]
-# This is a **crash map**: your code, and one mark for each kill on the line it fell before. The shaded lines are the
-# crash window, where a kill leaves the world in a state that nobody planned. Here it is nearly the whole function.
-# `1_by_hand/02_checkpoint` makes it disappear.
+# This is a **crash map**: your code, and one mark for each kill on the line it fell before. A line that comes up more
+# often has more marks; the `with` line comes up twice, to open the file and to close it. The shaded lines are the
+# **crash window**: the lines before which a kill does harm. Here it is nearly the whole function.

@@ -20,6 +20,8 @@ HARMLESS = (
     "once",
     "old",
     "new",
+    "kept",
+    "all",
 )  # every other outcome is damage, unless an exercise says otherwise
 
 

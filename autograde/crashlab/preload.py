@@ -1,6 +1,5 @@
 """What the server that new processes are forked from has loaded, so that each finds it there."""
 
-import contextlib
 import gc
 import importlib
 
@@ -10,10 +9,11 @@ MODULES = [
     "IPython.core.interactiveshell",  # a notebook's `open` is defined there
     "langgraph.checkpoint.sqlite",
     "langgraph.graph",
+    "langchain_core.tracers.context",  # a graph imports these two when it first runs
+    "langchain_core.tracers.stdout",
 ]
 
 for module in MODULES:
-    with contextlib.suppress(ImportError):  # a learner's first part needs the standard library only
-        importlib.import_module(module)
+    importlib.import_module(module)
 gc.collect()
 gc.freeze()  # a collection in a forked process would copy the pages of all that was loaded

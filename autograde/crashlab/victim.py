@@ -85,24 +85,29 @@ class _Tracer:
         return self.step if self.order.fine and self.caller(frame) else None
 
     def step(self, frame: FrameType, event: str, arg: Any) -> Callable:
-        mine = frame.f_code.co_filename in self.files
-        if event != ("opcode" if mine and self.order.fine else "line"):
-            return self.step
-        if event == "opcode" and frame.f_lasti not in self.moments(frame.f_code):
-            return self.step
         here = frame.f_code.co_filename, frame.f_lineno
-        source = frame if mine else self.caller(frame)
-        at = source.f_code.co_filename, source.f_lineno
-        if at in self.order.lines and (mine or (at, here) not in self.seen):
-            self.seen.add((at, here))
-            self.count(at)
+        mine = here in self.order.lines
+        if mine and not self.order.fine:
+            if event == "line":
+                self.count(here)
+        elif mine:
+            if event == "opcode" and frame.f_lasti in self.moments(frame.f_code):
+                self.count(here)
+        elif event == "line" and self.order.fine:
+            caller = self.caller(frame)
+            if caller and (caller, here) not in self.seen:
+                self.seen.add((caller, here))
+                self.count(caller)
         return self.step
 
-    def caller(self, frame: FrameType | None) -> FrameType | None:
-        """The learner's frame that led to this one; the bench's own frames have none."""
-        while frame and frame.f_code.co_filename not in self.files:
-            frame = None if frame.f_code.co_filename.startswith(HERE) else frame.f_back
-        return frame
+    def caller(self, frame: FrameType | None) -> Line | None:
+        """The learner's line that led to this frame; what the bench itself does has none."""
+        while frame and not frame.f_code.co_filename.startswith(HERE):
+            at = frame.f_code.co_filename, frame.f_lineno
+            if at in self.order.lines:
+                return at
+            frame = frame.f_back
+        return None
 
     def count(self, at: Line) -> None:
         with self.lock:

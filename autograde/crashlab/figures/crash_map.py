@@ -38,7 +38,8 @@ def crash_map(report: Report, title: str | None = None, ink: str = INK) -> Figur
     """Draw a report. The width follows from the longest line and the most marks in a row."""
     kills = report.lines
     rows = _rows(report)
-    longest = max((len(text) for line, text in rows if line in kills), default=0)
+    shown = [text for line, text in rows if line in kills or text.lstrip().startswith("def ")]
+    longest = max(map(len, shown), default=0)
     longest = min(max(longest, SHORTEST), LONGEST)
     marks = {line: _marks(found) for line, found in kills.items()}
     notes = {line: _note(found) for line, found in kills.items()}
@@ -145,7 +146,8 @@ def _marks(kills: list[Kill]) -> list[tuple[str, int]]:
 
 
 def _width(marks: list[tuple[str, int]]) -> float:
-    return sum(1 if number == 1 else 2.6 for _, number in marks)
+    """Return the width of a row of marks in steps; a number is as wide as its digits."""
+    return sum(1 if number == 1 else 2 + 0.55 * len(str(number)) for _, number in marks)
 
 
 def _note(kills: list[Kill]) -> str:

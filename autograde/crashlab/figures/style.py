@@ -38,6 +38,7 @@ MARKS = {
     "old": Mark("o", BLUE, filled=False),
     "new": Mark("o", BLUE),
     "kept": Mark("o", BLUE),
+    "all": Mark("o", BLUE),
     "twice": Mark("D", RED),
     "again": Mark("P", RED),
     "over": Mark("^", RED),
