@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from crashlab import BenchError, NotWritten, WorkFolder, kill, launch
+from crashlab import BenchError, NotWritten, WorkFolder, kill, launch, preload
 from crashlab.kill import KILLED
 
 
@@ -299,6 +299,13 @@ def test_without_fork_the_results_are_the_same(monkeypatch: pytest.MonkeyPatch) 
         life = launch(count, folder, True, kill_before="file.write", visit=7)
         assert (life.end, life.exitcode, left(folder)) == ("killed", KILLED, 6)
     assert launch(count, None, True).end == "raised"
+
+
+def test_a_new_process_finds_everything_loaded() -> None:
+    def loaded() -> bool:
+        return set(preload.MODULES) <= set(sys.modules)
+
+    assert launch(loaded).result()
 
 
 def test_a_hundred_lives_leave_nothing_behind() -> None:

@@ -32,15 +32,21 @@ STEP = 15  # from one mark to the next
 MOST_MARKS = 8  # in one row; where kills are more, a mark stands for several and has a number
 MOST_RUNS = 4
 SHORTEST, LONGEST = 40, 76  # letters of a source line that are shown
+BESIDE = 46  # the same, where two maps share a page
 
 
-def crash_map(report: Report, title: str | None = None, ink: str = INK) -> Figure:
-    """Draw a report. The width follows from the longest line and the most marks in a row."""
+def crash_map(
+    report: Report, title: str | None = None, ink: str = INK, most_letters: int = LONGEST
+) -> Figure:
+    """Draw a report. The width follows from the longest line and the most marks in a row.
+
+    A line of source is cut after `most_letters`.
+    """
     kills = report.lines
     rows = _rows(report)
     shown = [text for line, text in rows if line in kills or text.lstrip().startswith("def ")]
     longest = max(map(len, shown), default=0)
-    longest = min(max(longest, SHORTEST), LONGEST)
+    longest = min(max(longest, SHORTEST), most_letters)
     marks = {line: _marks(found) for line, found in kills.items()}
     notes = {line: _note(found) for line, found in kills.items()}
     title = title or _title(report)
@@ -96,9 +102,9 @@ def side_by_side(reports: dict[str, Report]) -> Picture:
     """Show crash maps next to each other, or one below the other where the page is narrow."""
     maps = []
     for title, report in reports.items():
-        figure = crash_map(report, title)
+        figure = crash_map(report, title, most_letters=BESIDE)
         width = figure.get_size_inches()[0] * figure.dpi
-        room = f"flex:{width:.0f} 1 0;min-width:{0.72 * width:.0f}px;max-width:{width:.0f}px"
+        room = f"flex:{width:.0f} 1 0;min-width:{0.7 * width:.0f}px;max-width:{width:.0f}px"
         maps.append(f'<div style="{room}">{html(figure, alternative(report))}</div>')
     markup = f'<div style="display:flex;flex-wrap:wrap;gap:20px">{"".join(maps)}</div>'
     return Picture(markup, "\n\n".join(f"{title}\n{report}" for title, report in reports.items()))
