@@ -1,9 +1,12 @@
 """Try every known wrong answer at the price of running the notebook once.
 
-The solution notebook runs cell by cell in one process. Before an answer runs, each wrong or second
-right answer of its exercise is tried in a forked child: the alternative, then the tests of the
-exercise, and then the child is gone, with all it did to the interpreter and to the working folder.
-Only the exercise's own test cells run in the child, not the plain cells between them.
+The solution notebook runs cell by cell in one process. Before an answer runs, the process forks:
+the fork keeps the state as it was just before the exercise, while the notebook goes on. In the fork
+each wrong or second right answer of the exercise is tried in a fork of its own: the alternative,
+then the tests of the exercise, and then that process is gone, with all it did to the interpreter
+and to the working folder. Only the exercise's own test cells run, not the plain cells between them.
+
+All forks together use AT_ONCE slots: bytes in a pipe, of which a trial takes one while it runs.
 """
 
 import contextlib
@@ -140,19 +143,74 @@ def main(path: str, root: str, report: str, limit: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     shell = _shell()
     kill.warm()  # one forkserver for all trials, instead of one each
-    answers: list[dict] = []
-    for cell in author.notebook_cells:
-        if cell.kind == "prose":
-            continue
-        if cell.kind == "answer":
-            answers += _try_all(shell, exercises[cell.id], int(limit))
-            answers.append(_answer(cell.id, cell, {}))
-        failure = _run(shell, cell.source)
-        if failure and cell.kind == "test":
-            answers[-1]["lost"][cell.id] = asdict(failure)
-        elif failure and "raises-exception" not in cell.tags:
-            sys.exit(f"{cell.place}: {failure.sentence}")
-    Path(report).write_text(json.dumps(answers), encoding="utf-8")
+    slots = _Slots()
+    forks: dict[str, int] = {}
+    lost: dict[str, dict] = {}
+    try:
+        for cell in author.notebook_cells:
+            if cell.kind == "prose":
+                continue
+            if cell.kind == "answer":
+                exercise = exercises[cell.id]
+                lost[exercise.id] = {}
+                forks[exercise.id] = _fork_exercise(shell, exercise, slots, int(limit))
+            failure = _run(shell, cell.source)
+            if failure and cell.kind == "test":
+                lost[exercise.id][cell.id] = asdict(failure)
+            elif failure and "raises-exception" not in cell.tags:
+                sys.exit(f"{cell.place}: {failure.sentence}")
+        answers: list[dict] = []
+        for name, exercise in exercises.items():
+            os.waitpid(forks[name], 0)
+            del forks[name]
+            answers += json.loads(_notes(exercise).read_text(encoding="utf-8"))
+            answers.append(_answer(name, exercise.answer, lost[name]))
+        Path(report).write_text(json.dumps(answers), encoding="utf-8")
+    finally:
+        for pid in forks.values():
+            os.kill(pid, signal.SIGTERM)  # it ends its trials
+            os.waitpid(pid, 0)
+
+
+class _Slots:
+    """Permissions to run a trial, shared by all forks of this process."""
+
+    def __init__(self) -> None:
+        self.free, self.returned = os.pipe()
+        os.set_blocking(self.free, False)
+        os.write(self.returned, b"." * AT_ONCE)
+
+    def take(self) -> bool:
+        try:
+            return bool(os.read(self.free, 1))
+        except BlockingIOError:  # another fork was faster
+            return False
+
+    def give_back(self) -> None:
+        os.write(self.returned, b".")
+
+
+def _notes(exercise: Exercise) -> Path:
+    return Path.cwd().parent / f"{exercise.id}.json"
+
+
+def _fork_exercise(shell: InteractiveShell, exercise: Exercise, slots: _Slots, limit: int) -> int:
+    """Keep the state of now in a process that tries the exercise's alternatives; its pid."""
+    folder = Path.cwd().parent / exercise.id
+    shutil.copytree(".", folder)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            # The forkserver runs on and serves this process too; but multiprocessing would wait for
+            # it as for a child, and here it is a sister.
+            forkserver._forkserver.ensure_running = lambda: None
+            answers = _try_all(shell, exercise, folder, slots, limit)
+            _notes(exercise).write_text(json.dumps(answers), encoding="utf-8")
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(0)  # nothing that the notebook's process has to do at its end is done here
+    return pid
 
 
 @dataclass
@@ -195,21 +253,25 @@ def _answer(exercise: str, cell: Cell, lost: dict[str, dict]) -> dict:
     }
 
 
-def _try_all(shell: InteractiveShell, exercise: Exercise, limit: int) -> list[dict]:
-    """Every alternative of one exercise, AT_ONCE side by side, in the order of the file."""
+def _try_all(
+    shell: InteractiveShell, exercise: Exercise, folder: Path, slots: _Slots, limit: int
+) -> list[dict]:
+    """Every alternative of one exercise, as slots come free, in the order of the file."""
     waiting = list(enumerate(exercise.alternatives))
     running: dict[int, _Child] = {}
     done: dict[str, dict] = {}
     try:
         while waiting or running:
-            while waiting and len(running) < AT_ONCE:
+            deadlines = [child.deadline - time.monotonic() for child in running.values()]
+            patience = max(0, min(deadlines)) if running else None
+            asked = [*running, *([slots.free] if waiting else [])]
+            ready, _, _ = select.select(asked, [], [], patience)
+            if slots.free in ready and slots.take():
                 number, cell = waiting.pop(0)
-                folder = Path.cwd().parent / f"{exercise.id}-{number}"
-                shutil.copytree(".", folder)
-                child = _fork(shell, cell, exercise, folder, limit)
+                copy = folder.with_name(f"{exercise.id}-{number}")
+                shutil.copytree(folder, copy)
+                child = _fork(shell, cell, exercise, copy, limit)
                 running[child.pipe] = child
-            patience = min(child.deadline for child in running.values()) - time.monotonic()
-            ready, _, _ = select.select(list(running), [], [], max(0, patience))
             for child in list(running.values()):
                 over = time.monotonic() > child.deadline
                 if child.pipe in ready:
@@ -221,6 +283,7 @@ def _try_all(shell: InteractiveShell, exercise: Exercise, limit: int) -> list[di
                     done[child.cell.place] = _answer(
                         exercise.id, child.cell, _bury(child, exercise, limit)
                     )
+                    slots.give_back()
     finally:
         for child in running.values():
             _kill_group(child.pid)
@@ -237,9 +300,6 @@ def _fork(
         try:
             os.setpgid(0, 0)
             os.chdir(folder)
-            # The forkserver runs on and serves this process too; but multiprocessing would wait for
-            # it as for a child, and here it is a sister.
-            forkserver._forkserver.ensure_running = lambda: None
             failures = {exercise.id: _run(shell, cell.source)}
             for test in exercise.tests:
                 failures[test.id] = _run(shell, test.source)
