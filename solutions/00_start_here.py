@@ -91,7 +91,8 @@ with WorkFolder.fresh() as folder:
 #
 # An exercise has an **answer cell**, in which you replace the line that raises `NotImplementedError`, and one or more
 # **check cells** below it, which you run but do not edit. A check runs an experiment and compares. Where it fails, the
-# last line of its output says in a sentence what was seen, what was expected and where to look.
+# last line of its output says in a sentence what was seen, what was expected and where to look. Where it passes, it
+# says nothing.
 #
 # When you run all cells, the run stops at the first answer that is missing. That is meant to be so. For an overview of
 # a whole notebook, open a terminal and type `crashlab check` and the notebook's path.
@@ -162,5 +163,7 @@ explore(count_and_flush, WorkFolder.fresh, judge, restart=False)
 
 # %% [markdown]
 # This is a **crash map**: your code, and one mark for each kill on the line it fell before. A line that comes up more
-# often has more marks; the `with` line comes up twice, to open the file and to close it. The shaded lines are the
-# **crash window**: the lines before which a kill does harm. Here it is nearly the whole function.
+# often has more marks. The `with` line comes up twice: to open the file and to close it. Before the first `file.flush`
+# nothing has left the process yet, hence one "old" there; the `for` line comes up once more at the end, when all ten
+# numbers are out, hence its one "new". The shaded lines are the **crash window**: the lines before which a kill does
+# harm. Here it is nearly the whole function.

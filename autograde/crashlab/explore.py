@@ -153,7 +153,7 @@ def explore(
     restart: bool = True,
     fine: bool = False,
     harmless: tuple[str, ...] = HARMLESS,
-    deadline: float = 10.0,
+    deadline: float = 5.0,
 ) -> Report:
     """Kill `run` before every line that it executes, each time in a new world, and report the
     outcomes.
@@ -211,7 +211,8 @@ def explore(
             return Kill(point, judge(place))
 
     kills: list[Kill] = []
-    for point in tqdm(whole.points, whole.function, unit="kill", delay=2, leave=False):
+    points = whole.points if uninterrupted in harmless else ()  # what fails alone needs no kill
+    for point in tqdm(points, whole.function, unit="kill", delay=2, leave=False):
         kills.append(one(point))
         if kills[-1].endless:  # one deadline is patience enough
             break

@@ -102,7 +102,7 @@ def launch(
     *args: Any,
     kill_before: str | int | Point | None = None,
     visit: int = 1,
-    deadline: float = 10.0,
+    deadline: float = 5.0,
     echo: bool = True,
     inside: Iterable[Callable] = (),
     fine: bool = False,

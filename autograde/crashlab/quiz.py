@@ -15,7 +15,9 @@ def differs(predicted: Any, measured: Any, labels: Sequence[str] = ()) -> str:
         return ""
     if labels:
         if not isinstance(predicted, list) or len(predicted) != len(measured):
-            return f"the answer must be a list of {len(measured)}, and you gave {predicted!r}"
+            return (
+                f"the answer must be a list or tuple of {len(measured)}, and you gave {predicted!r}"
+            )
         for label, mine, found in zip(labels, predicted, measured, strict=True):
             if mine != found:
                 return f"{label}: you predicted {mine!r}, the experiment gave {found!r}"

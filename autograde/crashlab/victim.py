@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from multiprocessing import connection
 from types import FrameType
@@ -144,6 +144,8 @@ def live(pipe: connection.Connection, order: Order) -> None:
             sys.settrace(tracer.call)
         try:
             value = function(*args)
+            if watched and sys.gettrace() != tracer.call:
+                raise RuntimeError("the trace function was replaced, so lines were not counted")
         finally:
             sys.settrace(None)
             threading.settrace(None)
@@ -155,7 +157,7 @@ def live(pipe: connection.Connection, order: Order) -> None:
         stdout.flush()
         answer = {
             "end": "raised",
-            "reason": _explain(e),
+            "reason": _explain(e, sources),
             "stub": isinstance(e, NotImplementedError),
         }
     if os.getpid() != me:
@@ -179,13 +181,13 @@ def _portable(value: Any) -> bytes:
         raise TypeError(f"the returned value cannot leave its process ({e})") from None
 
 
-def _explain(error: BaseException) -> str:
+def _explain(error: BaseException, mine: Container[str]) -> str:
     """Print the learner's own traceback, and say in one sentence what was raised and where."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
     if not isinstance(error, NotImplementedError):
         print("".join(traceback.format_list(frames)), end="")
         print("".join(traceback.format_exception_only(error)), end="")
     said = traceback.format_exception_only(error)[-1].strip()
-    mine = [f for f in frames if f.filename in linecache.cache]
-    where = f", at line {mine[-1].lineno} `{mine[-1].line}`" if mine else ""
+    places = [f"line {f.lineno} `{f.line}`" for f in frames if f.filename in mine]
+    where = f", at {places[-1]}" if places else ""
     return f"raised {said}{where}"

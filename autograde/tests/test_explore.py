@@ -119,7 +119,7 @@ def test_a_restart_that_fails_is_stuck_and_says_why() -> None:
 
 def test_a_restart_that_never_ends_stops_the_exploration() -> None:
     def trap(folder: WorkFolder) -> None:
-        while folder.performed():
+        while (folder.path / "performed.log").exists():
             pass
         folder.perform("clone")
         folder.perform("build")
@@ -153,6 +153,13 @@ def test_a_function_that_differs_each_time_is_not_reported_as_killed(tmp_path: P
     report = explore(works_once, WorkFolder.fresh, lambda folder: "once", restart=False)
     assert report.at("perform") == {"missed"}
     assert "so it was not killed there" in report.verdict()
+    assert not report.clean
+
+
+def test_what_fails_without_a_kill_is_not_killed() -> None:
+    report = explore(run, WorkFolder.fresh, lambda folder: "lost")
+    assert report.kills == ()
+    assert report.verdict() == "run gives 'lost' even when nobody kills it"
     assert not report.clean
 
 

@@ -1,6 +1,7 @@
 """What `launch` says of a process is true: every kind of end, and nothing left behind."""
 
 import glob
+import json
 import os
 import signal
 import subprocess
@@ -209,6 +210,21 @@ def test_a_function_that_cannot_travel_is_named() -> None:
 def test_an_unclear_line_is_refused(wanted: str, number: str) -> None:
     with pytest.raises(BenchError, match=f"fits {number} of your code"):
         launch(count, None, True, kill_before=wanted)
+
+
+def test_who_switches_off_the_trace_is_told(tmp_path: Path) -> None:
+    def hides() -> None:
+        sys.settrace(None)
+
+    assert "trace function was replaced" in launch(hides, record=True).reason
+
+
+def test_the_place_of_an_error_is_in_the_code_of_the_learner() -> None:
+    def saves() -> None:
+        json.dumps({1, 2})
+
+    assert "at line" in launch(saves).reason
+    assert "`json.dumps({1, 2})`" in launch(saves).reason
 
 
 def test_kill_in_a_thread() -> None:

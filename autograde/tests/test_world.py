@@ -21,6 +21,12 @@ def test_what_was_performed_is_kept_in_order_with_repetitions() -> None:
     assert not path.exists()
 
 
+def test_an_agent_cannot_look_at_what_was_performed() -> None:
+    with WorkFolder.fresh() as folder:
+        life = launch(WorkFolder.performed, folder)
+        assert "for the judge" in life.reason
+
+
 def test_no_kill_tears_the_sound_store() -> None:
     store = SoundStore({"n": 0})
 
@@ -77,8 +83,8 @@ def test_a_prediction_is_compared_and_both_are_shown(
     [
         (("old", "torn"), ""),
         (["old", "new"], "second: you predicted 'new', the experiment gave 'torn'"),
-        (["old"], "the answer must be a list of 2, and you gave ['old']"),
-        ("torn", "the answer must be a list of 2, and you gave 'torn'"),
+        (["old"], "the answer must be a list or tuple of 2, and you gave ['old']"),
+        ("torn", "the answer must be a list or tuple of 2, and you gave 'torn'"),
     ],
 )
 def test_a_prediction_of_several_things_names_the_first_that_differs(

@@ -3,7 +3,7 @@
 #
 # **How do you save so that no kill can lose the save?**
 #
-# 60 minutes · 20 points · before this: `00_start_here`
+# 80 minutes · 20 points · before this: `00_start_here`
 #
 # In May 2026 a camera server kept its settings in one JSON file and wrote it in place.
 # A restart fell between the moment the file was emptied and the moment it was filled.
@@ -189,7 +189,7 @@ assert not problem, f"{problem}. Ask what the checkpoint on disk said at the mom
 # the file afterwards and says in a word what it found. An empty file counts as torn.
 
 # %%
-OLD = {"done": ["clone zlib"], "steps_used": 1}
+OLD = {"done": ["clone zlib"], "steps_used": 1, "note": "waiting for a free builder"}
 NEW = {"done": ["clone zlib", "build zlib"], "steps_used": 2}
 
 
@@ -280,7 +280,7 @@ explore(
 # * `open(path, "w")` empties the file at once. From here on the old save is gone.
 # * `json.dump` writes into a buffer in the process. Nothing has reached the operating system yet.
 # * Only the close at the end of the `with` block hands the buffer over. The line shows two marks because it
-#   comes up twice: to open, and to close.
+#   comes up twice: to open (moment 1) and to close (moment 3).
 #
 # A large state does not help. Its buffer is handed over in pieces, so a kill leaves the first pieces:
 
@@ -423,6 +423,7 @@ def save_twice(folder):
 with WorkFolder.fresh() as folder:
     launch(save_twice, folder).result()
     names = sorted(path.name for path in folder.path.iterdir())
+    assert folder.checkpoint.name in names, "after two saves there is no file at the given path"
     assert names == [folder.checkpoint.name], (
         f"after two saves the folder holds {names}; only the save belongs there"
     )
@@ -430,9 +431,9 @@ with WorkFolder.fresh() as folder:
 try:
     found = json.loads(raw)
 except ValueError:
-    found = f"no JSON in UTF-8: {raw[:40]}…"
+    found = raw
 assert found == NEW | {"done": ["clone zlib", "编译 zlib"]}, (
-    f"after two saves the file holds {found}, not the second state"
+    f"after two saves the file holds {found}; expected the second state, as JSON in UTF-8"
 )
 
 # %% [markdown]
@@ -445,18 +446,23 @@ def overwrite(folder):
 
 
 report_save = explore(overwrite, folder_with_old_save, what_is_left, restart=False, fine=True)
-assert report_save.uninterrupted != "old", "after save returned, the file still holds the old state"
+assert report_save.uninterrupted == "new", (
+    f"after save has returned, the save is {report_save.uninterrupted!r}; expected 'new'"
+)
 assert report_save.clean, (
     f"{report_save.verdict()}. Ask what the checkpoint's name stands for at that moment, and whether "
     "all of the new save has left the process. To see all kills, run report_save in a cell of its own."
 )
+
+# %% [markdown]
+# The last check watches which renames `save` asks the operating system for.
 
 # %% test id="save_beside" points=1
 with folder_with_old_save() as folder:
     found = launch(renames, save, folder.checkpoint, OLD).result()
     onto = [source for source, target in found if target == folder.checkpoint.resolve()]
     assert onto, (
-        "save never renamed a file onto the checkpoint, so no single moment makes the new save valid"
+        "this process renamed no file onto the checkpoint, so no single moment makes the new save valid"
     )
     inside = [source.is_relative_to(folder.path.resolve()) for source in onto]
 assert all(inside), (
@@ -465,49 +471,36 @@ assert all(inside), (
 )
 
 # %% [markdown]
-# This is what the check saw. In a long row a mark with a number stands for a run of kills with the same outcome.
-
-# %%
-report_save
-
-# %% [markdown]
 # ## Prove it
 #
-# Both saves, killed before every line:
-
+# Both saves, killed before every line and within it. In a long row a mark with a number stands for a run of kills with
+# the same outcome.
 
 # %%
-def overwrite_and_return(folder):
-    save(folder.checkpoint, NEW)
-    return "saved"
-
-
-def map_of(function, *inside):
-    return explore(function, folder_with_old_save, what_is_left, inside=inside, restart=False)
-
-
 side_by_side(
     {
-        "In place": map_of(overwrite_in_place, save_in_place),
-        "Your save": map_of(overwrite_and_return, save, overwrite_and_return),
+        "In place": explore(
+            overwrite_in_place, folder_with_old_save, what_is_left, restart=False, fine=True
+        ),
+        "Your save": report_save,
     }
 )
 
 # %% [markdown]
-# A kill anywhere in `save` leaves the old save. The new one counts from the moment `save` has returned. So a kill can
-# cost you the newest step. It can no longer cost you the save.
+# Up to the rename a kill leaves the old save, from then on the new one. A kill can cost you the newest step. It can no
+# longer cost you the save.
 #
 # It can leave something lying about. Here the kill falls at the last moment at which the save is still the old one:
 
 # %%
-last_old = [kill.point for kill in map_of(overwrite, save).kills if kill.outcome == "old"][-1]
+last_old = [kill.point for kill in report_save.kills if kill.outcome == "old"][-1]
 with folder_with_old_save() as folder:
-    print(launch(overwrite, folder, kill_before=last_old, inside=[save]))
+    print(launch(overwrite, folder, kill_before=last_old, fine=True))
     print(sorted(path.name for path in folder.path.iterdir()))
 
 # %% [markdown]
-# Nobody will read that second file. With a name of its own for each save they pile up, and a start should remove them;
-# with one fixed name the next save writes over it.
+# Nobody reads what lies beside the checkpoint. If each save takes a new name, such files pile up, and a start should
+# remove them; if all take the same name, the next save writes over it.
 #
 # One limit, so that you claim no more than you have shown: these are kills of a *process*. What the operating system
 # has been handed survives them. When the power goes, the operating system goes too, and then it matters what had
@@ -545,14 +538,15 @@ for sample in sorted(samples.iterdir()):
 #
 # | at `path` | `load` |
 # |---|---|
-# | no file | returns `new_run()`: this is a first start |
-# | a checkpoint of this agent, version 1 | returns its state |
+# | nothing | returns `new_run()`: this is a first start |
+# | a checkpoint of this agent, version 1 | returns its state, all of it |
 # | bytes that are not one whole JSON text in UTF-8, such as a file cut short or empty | raises `TornCheckpoint` |
 # | JSON that is no checkpoint of this agent: not an object, its `"format"` not `"build-agent"`, or its `"version"` not a whole number from 1 up | raises `ForeignCheckpoint` |
 # | a checkpoint of this agent with a `"version"` above 1, written by a newer program | raises `NewerCheckpoint` |
 #
-# An empty file is not "no file". Somebody made it, and something was lost. Each refusal names the file in its message,
-# so that a person can go and look. About twelve lines.
+# An empty file is not "nothing": somebody made it, and something was lost. Nor is a path that cannot be read for another
+# reason, such as a missing permission or a folder in its place; let that error pass. Each refusal names the file in its
+# message, so that a person can go and look. About twelve lines.
 #
 # The checks call your `load` through `try_load`, in a process of its own. It notes for each file what `load` returned or
 # raised, and whether the message named the file.
@@ -580,11 +574,11 @@ def try_load(paths):
     for path in paths:
         try:
             notes.append(load(path))
-        except NotImplementedError:
-            raise
-        except Exception as error:
+        except CheckpointRefused as error:
             unnamed = "" if path.name in str(error) else " without the file's name"
             notes.append(type(error).__name__ + unnamed)
+        except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
+            notes.append(f"{type(error).__name__}: {error}")
     return notes
 
 
@@ -618,7 +612,7 @@ def load(path):
     ### END SOLUTION
 
 
-# %% wrong loses="load_torn" why="what cannot be read is a fresh start"
+# %% wrong loses="load_good load_torn" why="what cannot be read is a fresh start"
 def load(path):
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
@@ -792,12 +786,14 @@ def load(path):
 
 
 # %% test id="load_good" points=1
-missing, good = launch(
-    try_load, [samples / "there is no such file.json", samples / "good.json"]
-).result()
+paths = [samples / "there is no such file.json", samples / "good.json", samples]
+missing, good, a_folder = launch(try_load, paths).result()
 assert missing == new_run(), f"with no file, load gave {missing}; expected a new run's state"
 expected = json.loads((samples / "good.json").read_bytes())
 assert good == expected, f"from good.json, load gave {good}; expected {expected}"
+assert isinstance(a_folder, str), (
+    f"from a path that is a folder, load gave {a_folder}; expected an error"
+)
 
 # %% [markdown]
 # A torn file can end anywhere. The check cuts a good checkpoint at every byte, from nothing to all but the last, and it
@@ -857,12 +853,13 @@ assert note == "NewerCheckpoint", (
 # %% [markdown]
 # ## Fix it: `run`
 #
-# The loop of the first agent has two faults that no `load` and no `save` can mend. So that you see the loop's doing
+# The loop of the first agent has two faults that a better `load` or `save` does not mend. So that you see the loop's doing
 # alone, here it stands by itself: `first_loop` is handed its `load` and `save`, and gets those of a sound store, which
 # keeps the state as JSON in an SQLite database.
 #
-# **The first fault.** The budget is 4. The loop is killed before every line and restarted, and then somebody compares:
-# `"kept"` when no more was performed than was charged, and no more charged than 4; else `"over"`.
+# **The first fault.** The budget is 4. The loop is killed before every line and restarted. Then the steps performed are
+# compared with the steps charged: `"kept"` when each performed step was charged, at most one charge was wasted on the
+# kill, and no more than 4 were charged; else `"over"`.
 
 # %%
 store = SoundStore(new_run())
@@ -884,7 +881,8 @@ def first_loop(folder, plan, budget, load, save):
 
 def within_four(folder):
     charged = store.load(folder.checkpoint)["steps_used"]
-    return "kept" if len(folder.performed()) <= charged <= 4 else "over"
+    performed = len(folder.performed())
+    return "kept" if performed <= charged <= performed + 1 and charged <= 4 else "over"
 
 
 def first_loop_with_four(folder):
@@ -922,7 +920,7 @@ with WorkFolder.fresh() as folder:
 #
 # * It goes on from `load(folder.checkpoint)`, performs the steps of `plan` in order with `folder.perform(action)`,
 #   and keeps the state with `save(folder.checkpoint, state)`. The state goes through JSON, so let the ids be numbers
-#   or strings.
+#   or strings. (`folder.performed()` is for the judges. An agent cannot look at the outside like that.)
 # * It performs no step again that was saved as done. The step that was under way at the kill may be performed twice.
 # * `state["steps_used"]` counts attempts, in all processes together. **A step is charged before it is performed**, so
 #   that no kill makes one free. When the next step would exceed `budget`, it returns `"budget_exceeded"`.
@@ -938,7 +936,8 @@ with WorkFolder.fresh() as folder:
 
 
 # %% [markdown]
-# The checks judge what was performed with this function.
+# The checks judge what was performed with this function. It drops from the list each action that stands there twice in a
+# row. What remains must be the plan, and at most one action may have been dropped: the step under way at the kill.
 
 
 # %%
@@ -1105,8 +1104,8 @@ def run(folder, plan, budget, load, save):
 # %% [markdown]
 # The first check gives your loop the sound store and budget enough, kills it at every line and after every call within
 # a line, restarts it, and judges what was performed. `"twice"` is allowed here (`harmless=…`): the one step that was
-# under way was repeated. `"lost"` (a step was never performed) and `"again"` (a step that was saved as done ran again)
-# are not.
+# under way was repeated. `"lost"` (a step was never performed) and `"again"` (more than that one step was repeated) are
+# not.
 
 
 # %% test id="run_resumes" points=2
@@ -1125,8 +1124,8 @@ report_run = explore(
 )
 assert report_run.clean, (
     f'{report_run.verdict()}. "lost" means that a step was saved as done before it was performed, '
-    '"again" that a step ran again although it was saved as done. To see all kills on your code, '
-    "run report_run in a cell of its own."
+    '"again" that a step ran again although it was saved as done, or under an id that JSON changed. '
+    "To see all kills on your code, run report_run in a cell of its own."
 )
 
 
@@ -1143,7 +1142,8 @@ with WorkFolder.fresh() as folder:
 with WorkFolder.fresh() as folder:
     results = [launch(run, folder, PLAN, 5, store.load, store.save).result() for _ in range(2)]
     assert results == ["completed"] * 2, (
-        f"with budget 5, run and run again, it returned {results}; expected 'completed' both times"
+        f"with budget 5, run and run again, it returned {results}; expected 'completed' both times, "
+        "since the second time nothing is left to do"
     )
 report_budget = explore(run_with_four, WorkFolder.fresh, within_four, fine=True)
 assert report_budget.clean, (
@@ -1161,7 +1161,8 @@ assert found == BUILD_TWICE, (
 
 # %% [markdown]
 # What does charging first cost? Give the run a budget of 5 for its five steps, so that there is none to spare. The judge
-# says `"all"` when all steps were performed in the end, and `"lost"` when the budget ran out before.
+# says `"all"` when all steps were performed in the end, and `"lost"` when the budget ran out before. Both are declared
+# harmless here: the map is to show, not to judge.
 
 
 # %%
@@ -1176,13 +1177,14 @@ def all_or_lost(folder):
 explore(run_with_five, WorkFolder.fresh, all_or_lost, inside=[run], harmless=("all", "lost"))
 
 # %% [markdown]
-# A kill between the charge and the record uses up an attempt, and the last step finds no budget left. That is the price:
-# a budget that no kill refills must allow for the attempts that kills waste.
+# A kill between the charge and the record uses up an attempt, and then the last step finds no budget left. That is the
+# price: a budget that no kill refills must allow for the attempts that kills waste.
 #
 # ## Prove it: all three together
 #
 # Your `run` with your `load` and your `save`, killed before every line that runs in any of them, and restarted. To
-# have `load` read a real file, each run starts half way: two steps are done and saved.
+# have `load` read a real file, each run starts half way: two steps are done and saved. What a kill within a line of
+# `save` does, this map cannot show; that was the check above.
 
 
 # %%
@@ -1200,13 +1202,13 @@ def whole_agent(folder):
 explore(whole_agent, half_way, in_order(PLAN), inside=[run, load, save], harmless=("once", "twice"))
 
 # %% [markdown]
-# Read your map. If it shows only "once" and "twice", then after each kill the restart found a checkpoint that it could
-# read, no step was lost, and no step that was saved as done was repeated. The refusals in `load` have no mark: none of
-# them came up, and that is the point.
+# Read your map. If `save` has passed its check and the map shows only "once" and "twice", then after each kill the
+# restart found a checkpoint that it could read, no step was lost, and no step that was saved as done was repeated. The
+# refusals in `load` have no mark: none of them came up, and that is the point.
 #
-# The lines with "twice" are still a crash window for anybody whom a repetition hurts: the step was performed, and the
-# process died before it could say so. You cannot save your way out of that one. You can only make the repetition
-# harmless.
+# Where the map says "twice", the step was performed and the process died before it could say so. This exercise allows
+# that. To anybody whom a repetition hurts these lines are a crash window, and saving cannot close it: between the deed
+# and its record there is always a moment. The agent can only make the repetition harmless.
 #
 # ## Say it
 #

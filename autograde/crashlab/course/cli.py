@@ -39,6 +39,7 @@ def _check(paths: list[Path]) -> int:
 
     passed, unreadable = True, False
     for path in paths:
+        print(f"{path.name}: running …", flush=True)
         try:
             judgement = check(path)
         except CourseError as error:
@@ -46,7 +47,6 @@ def _check(paths: list[Path]) -> int:
             unreadable = True
             continue
         passed = passed and judgement.passed
-        print(path.name)
         for note in judgement.notes:
             print(f"  {note}")
         for verdict in judgement.verdicts:

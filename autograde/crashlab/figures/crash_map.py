@@ -12,6 +12,7 @@ from matplotlib.patches import Rectangle
 from crashlab.explore import HARMLESS, Kill, Report, alternative
 from crashlab.figures.style import (
     FAINT,
+    GREY,
     INK,
     MARKS,
     MONO,
@@ -82,17 +83,17 @@ def crash_map(
         write(code_x, y, _short(text, longest), family=MONO, alpha=1 if line in kills else FAINT)
         x = marks_x
         for outcome, number in marks.get(line, []):
-            _draw(axes, x, y, outcome)
+            _draw(axes, x, y, outcome, _colour(report, outcome))
             if number > 1:
                 write(x + 10, y, f"×{number}", 11)
             x += STEP * _width([(outcome, number)])
         if line in kills:
             outcomes = [kill.outcome for kill in kills[line]]
             worst = next((word for word in outcomes if word not in HARMLESS), outcomes[0])
-            write(notes_x, y, notes[line], color=MARKS.get(worst, OTHER).colour)
+            write(notes_x, y, notes[line], color=_colour(report, worst))
     x, y = 18, height - 18
     for outcome, number in report.counts.most_common():
-        _draw(axes, x, y, outcome)
+        _draw(axes, x, y, outcome, _colour(report, outcome))
         write(x + 13, y, f"{outcome} {number}")
         x += 13 + 7.6 * len(f"{outcome} {number}") + 22
     return figure
@@ -171,6 +172,8 @@ def _title(report: Report) -> str:
 def _subtitle(report: Report) -> str:
     window = [number for _, number in report.window]
     kills = "1 kill" if len(report.kills) == 1 else f"{len(report.kills)} kills"
+    if report.uninterrupted not in report.harmless:
+        return f"{report.uninterrupted!r} even when nobody kills it: no kills."
     if not window:
         allowed = [word for word in report.counts if word not in HARMLESS]
         rule = f" Allowed here: {', '.join(allowed)}." if allowed else ""
@@ -188,9 +191,15 @@ def _subtitle(report: Report) -> str:
     return f"{kills} by SIGKILL. Crash window: {'line' if len(window) == 1 else 'lines'} {spans}."
 
 
-def _draw(axes: object, x: float, y: float, outcome: str) -> None:
+def _colour(report: Report, outcome: str) -> str:
+    """Return the outcome's colour; damage that the exercise allows is grey."""
+    allowed = outcome in report.harmless and outcome not in HARMLESS
+    return GREY if allowed else MARKS.get(outcome, OTHER).colour
+
+
+def _draw(axes: object, x: float, y: float, outcome: str, colour: str) -> None:
     mark = MARKS.get(outcome, OTHER)
-    face = mark.colour if mark.filled else "none"
+    face = colour if mark.filled else "none"
     size = points(7 if mark.marker == "D" else 9)  # a diamond is measured by its side
-    style = {"marker": mark.marker, "mfc": face, "mec": mark.colour, "ms": size, "mew": 1.4}
+    style = {"marker": mark.marker, "mfc": face, "mec": colour, "ms": size, "mew": 1.4}
     axes.add_line(Line2D([x], [y], linestyle="none", **style))

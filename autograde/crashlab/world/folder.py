@@ -1,5 +1,6 @@
 """A build agent's work folder: its checkpoint file, and a record of what was really done."""
 
+import multiprocessing
 import os
 import tempfile
 from collections.abc import Iterator
@@ -30,7 +31,13 @@ class WorkFolder:
         os.close(log)
 
     def performed(self) -> list[str]:
-        """Return what was done, in order, repetitions included."""
+        """Return what was done, in order, repetitions included.
+
+        This is for those who judge afterwards. An agent has no such view of the outside: in a
+        process made by `launch` it raises RuntimeError.
+        """
+        if multiprocessing.parent_process():
+            raise RuntimeError("folder.performed() is for the judge: an agent cannot look there")
         log = self.path / "performed.log"
         return log.read_text(encoding="utf-8").splitlines() if log.exists() else []
 
