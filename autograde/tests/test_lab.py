@@ -28,7 +28,9 @@ def test_a_failing_check_passes_when_the_answer_is_mended(tmp_path: Path) -> Non
     exercises = {exercise.id: exercise for exercise in author.exercises}
     in_place = exercises["save"].alternatives[0].source
     cells = json.loads((ROOT / "notebooks" / f"{NAME}.ipynb").read_text(encoding="utf-8"))["cells"]
-    maps = next(cell["id"] for cell in cells if "side_by_side(\n" in "".join(cell["source"]))
+    source = {cell["id"]: "".join(cell["source"]) for cell in cells}
+    maps = next(name for name, text in source.items() if "side_by_side(\n" in text)
+    whole = next(name for name, text in source.items() if "def half_way" in text)
 
     with lab(ROOT / "notebooks") as address, chromium() as page:
         notebook = Notebook(page, address, f"{NAME}.ipynb")
@@ -52,9 +54,17 @@ def test_a_failing_check_passes_when_the_answer_is_mended(tmp_path: Path) -> Non
         notebook.screenshot("save_whole", pictures / "passing_check.png")
         assert "Your save" in notebook.output(maps)
         notebook.screenshot(maps, pictures / "maps_light.png")
+        notebook.screenshot(whole, pictures / "whole_light.png")
         page.theme("JupyterLab Dark")
         notebook.screenshot(maps, pictures / "maps_dark.png")
         page.screenshot(pictures / "window_dark.png")
 
-    for name in ("failing_check", "passing_check", "maps_light", "maps_dark", "window_dark"):
+    for name in (
+        "failing_check",
+        "passing_check",
+        "maps_light",
+        "whole_light",
+        "maps_dark",
+        "window_dark",
+    ):
         assert (pictures / f"{name}.png").stat().st_size > 5_000

@@ -33,7 +33,7 @@ STEP = 15  # from one mark to the next
 MOST_MARKS = 8  # in one row; where kills are more, a mark stands for several and has a number
 MOST_RUNS = 4
 SHORTEST, LONGEST = 40, 76  # letters of a source line that are shown
-BESIDE = 46  # the same, where two maps share a page
+BESIDE = 40  # the same, where two maps share a page
 
 
 def crash_map(
@@ -105,7 +105,7 @@ def side_by_side(reports: dict[str, Report]) -> Picture:
     for title, report in reports.items():
         figure = crash_map(report, title, most_letters=BESIDE)
         width = figure.get_size_inches()[0] * figure.dpi
-        room = f"flex:{width:.0f} 1 0;min-width:{0.7 * width:.0f}px;max-width:{width:.0f}px"
+        room = f"flex:{width:.0f} 1 0;min-width:{0.62 * width:.0f}px;max-width:{width:.0f}px"
         maps.append(f'<div style="{room}">{html(figure, alternative(report))}</div>')
     markup = f'<div style="display:flex;flex-wrap:wrap;gap:20px">{"".join(maps)}</div>'
     return Picture(markup, "\n\n".join(f"{title}\n{report}" for title, report in reports.items()))
@@ -158,9 +158,10 @@ def _width(marks: list[tuple[str, int]]) -> float:
 
 
 def _note(kills: list[Kill]) -> str:
+    """Return the outcomes of a row in words; with their numbers, unless the marks have them."""
     found = Counter(kill.outcome for kill in kills)
-    if len(found) == 1:
-        return kills[0].outcome
+    if len(found) == 1 or len(kills) > MOST_MARKS:
+        return ", ".join(found)
     return ", ".join(f"{number} {outcome}" for outcome, number in found.items())
 
 
