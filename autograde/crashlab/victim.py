@@ -80,6 +80,7 @@ class _Tracer:
     def call(self, frame: FrameType, event: str, arg: Any) -> Callable | None:
         """Python calls this for each function that is entered, and `step` for what it does."""
         if frame.f_code.co_filename in self.files:
+            frame.f_trace = self.step  # Python 3.13 wants this first
             frame.f_trace_opcodes = self.order.fine
             return self.step
         return self.step if self.order.fine and self.caller(frame) else None
@@ -140,6 +141,8 @@ def live(pipe: connection.Connection, order: Order) -> None:
     try:
         function, args = pickle.loads(parcel)
         if watched:
+            # Python 3.12 makes opcode events only if one frame wants them at this point
+            sys._getframe().f_trace_opcodes = order.fine
             threading.settrace(tracer.call)
             sys.settrace(tracer.call)
         try:
