@@ -61,7 +61,8 @@ class Life:
 
     `end` is one of
       "finished"  the function returned, `value` holds what
-      "killed"    it died by SIGKILL before `point`, and its exit code says so
+      "killed"    it died by SIGKILL before `point`, or by SIGXFSZ inside a write, and its exit
+                  code says so
       "raised"    an exception came out of it, `reason` holds it
       "exited"    the process ended in some other way (`os._exit`, `sys.exit`, a foreign signal)
       "stuck"     it had not ended after the deadline and was killed for that
@@ -80,7 +81,7 @@ class Life:
     def __str__(self) -> str:
         if self.end == "finished":
             return f"{self.function} finished and returned {self.value!r}"
-        if self.end == "killed":
+        if self.end == "killed" and self.point:
             return f"{self.function} was killed {self.point}"
         return f"{self.function} {self.reason}"
 
@@ -102,6 +103,7 @@ def launch(
     *args: Any,
     kill_before: str | int | Point | None = None,
     visit: int = 1,
+    kill_in_write: int | None = None,
     deadline: float = 5.0,
     echo: bool = True,
     inside: Iterable[Callable] = (),
@@ -113,6 +115,10 @@ def launch(
     kill_before  kill the process just before this line runs: a piece of the line's text, or its
                  number in the cell; `None` lets it run to its end
     visit        which time that line comes up, from 1
+    kill_in_write
+                 kill the process inside the write that would make a file longer than this many
+                 bytes, when those bytes have reached the file (Linux and macOS: the operating
+                 system does it, by the signal SIGXFSZ)
     deadline     seconds after which a process that has not ended is killed and called "stuck"
     echo         show what the function prints, as it prints it
     inside       the functions whose lines count; by default all code of yours that runs
@@ -125,12 +131,14 @@ def launch(
     Raises `BenchError` if `kill_before` names no line, or several, or if the function cannot
     travel.
     """
+    if kill_in_write is not None and not POSIX:
+        raise BenchError("kill_in_write needs a limit for files that Windows does not have")
     parcel, lines = _pack(function, args)
     if inside:
         lines &= set().union(*map(lines_of_function, inside))
     if not isinstance(kill_before, Point | None):
         kill_before = _find(kill_before, visit, fine, lines)
-    order = Order(parcel, frozenset(lines), kill_before, fine, record)
+    order = Order(parcel, frozenset(lines), kill_before, kill_in_write, fine, record)
     return _live(getattr(function, "__name__", repr(function)), order, deadline, echo)
 
 
@@ -215,6 +223,8 @@ def _live(name: str, order: Order, deadline: float, echo: bool) -> Life:
         said.update(end="stuck", reason=f"had not ended after {deadline:g} s and was killed")
     elif said["point"] is not None and exitcode == KILLED:
         said["end"] = "killed"
+    elif order.most_bytes is not None and exitcode == -signal.SIGXFSZ:
+        said.update(end="killed", reason=f"was killed inside a write, {order.most_bytes} bytes in")
     elif "end" not in said:
         how = f"signal {-exitcode}" if exitcode < 0 else f"exit code {exitcode}"
         said.update(end="exited", reason=f"ended its process with {how} and never returned")

@@ -38,6 +38,7 @@ class Order:
     parcel: bytes
     lines: frozenset[Line]
     kill_at: Point | None
+    most_bytes: int | None
     fine: bool
     record: bool
 
@@ -132,6 +133,8 @@ def live(pipe: connection.Connection, order: Order) -> None:
     if POSIX:
         os.setsid()  # so that its own children can be found and ended with it
     threading.Thread(target=_follow_parent, daemon=True).start()
+    if order.most_bytes is not None:
+        _limit_files(order.most_bytes)
     sys.stdout = sys.stderr = stdout = _Stdout(pipe)
     sources, parcel = pickle.loads(order.parcel)
     for file, lines in sources.items():
@@ -167,6 +170,15 @@ def live(pipe: connection.Connection, order: Order) -> None:
         os._exit(0)  # a fork that the function made and let return: its story is not the answer
     for message in (answer | {"points": tuple(tracer.points)}).items():
         pipe.send(message)
+
+
+def _limit_files(most_bytes: int) -> None:
+    """Let the operating system kill this process when it writes beyond that length of a file."""
+    import resource  # not on Windows
+
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it by default
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
 
 
 def _follow_parent() -> None:

@@ -227,6 +227,16 @@ def test_the_place_of_an_error_is_in_the_code_of_the_learner() -> None:
     assert "`json.dumps({1, 2})`" in launch(saves).reason
 
 
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_a_kill_inside_a_write_leaves_the_first_bytes(n: int) -> None:
+    with WorkFolder.fresh() as folder:
+        life = launch(count, folder, False, kill_in_write=n)
+        assert (life.end, life.exitcode, life.point) == ("killed", -signal.SIGXFSZ, None)
+        assert str(life) == f"count was killed inside a write, {n} bytes in"
+        assert (folder.path / "numbers.txt").read_bytes() == b"1\n2\n3\n4\n5\n"[:n]
+        assert launch(count, folder, False, kill_in_write=1000).end == "finished"
+
+
 def test_kill_in_a_thread() -> None:
     def work(folder: WorkFolder) -> None:
         import threading

@@ -1,6 +1,7 @@
 """Pictures of what happened, drawn from data; one visual language, see `crashlab.figures.style`."""
 
 from crashlab.figures.crash_map import crash_map, side_by_side
+from crashlab.figures.lives import lives
 from crashlab.figures.style import Picture, html, save_png
 
-__all__ = ["Picture", "crash_map", "html", "save_png", "side_by_side"]
+__all__ = ["Picture", "crash_map", "html", "lives", "save_png", "side_by_side"]
