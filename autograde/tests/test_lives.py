@@ -1,4 +1,4 @@
-"""The figure of a process's lives shows each deed, marks the repeated ones, and says how each ended."""
+"""The lives of a process: each deed is shown, repeated ones are marked, each end is told."""
 
 from crashlab.figures import lives
 from crashlab.kill import Life
