@@ -89,7 +89,7 @@ def test_a_failing_check_speaks_for_itself(learner, rooms):
 
 
 def test_an_answer_that_breaks_is_named(learner, rooms):
-    judgement = check(learner(answer("def double(x:")), rooms)
+    judgement = check(learner(answer("def double(x) return x")), rooms)
     assert [verdict.status for verdict in judgement.verdicts] == ["fail"] * 2
     assert judgement.notes[0].startswith("Cell 3 (double): SyntaxError")
 

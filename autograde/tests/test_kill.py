@@ -334,15 +334,20 @@ def test_a_new_process_finds_everything_loaded() -> None:
     assert launch(loaded).result()
 
 
-def test_a_hundred_lives_leave_nothing_behind() -> None:
-    def nothing() -> None:
-        pass
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts file descriptors in /proc")
+def test_a_hundred_lives_leave_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
-    def descriptors() -> int:
+    def works(folder: WorkFolder) -> None:
+        folder.perform("work")
+
+    def round_of_life() -> int:
+        with WorkFolder.fresh() as folder:
+            launch(works, folder, kill_before="perform")
         return len(os.listdir("/proc/self/fd"))
 
-    launch(nothing)
-    before = descriptors(), len(glob.glob(f"{tempfile.gettempdir()}/crashlab-*"))
-    for _ in range(100):
-        launch(nothing, echo=False)
-    assert (descriptors(), len(glob.glob(f"{tempfile.gettempdir()}/crashlab-*"))) == before
+    before = round_of_life()
+    assert [round_of_life() for _ in range(100)] == [before] * 100
+    assert not list(tmp_path.iterdir())
