@@ -6,6 +6,9 @@ import importlib
 MODULES = [
     "crashlab.kill",
     "crashlab.world",
+    "email.message",
+    "email.policy",
+    "smtplib",
     "IPython.core.interactiveshell",  # a notebook's `open` is defined there
     "langgraph.checkpoint.sqlite",
     "langgraph.graph",
