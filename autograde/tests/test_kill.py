@@ -327,6 +327,15 @@ def test_without_fork_the_results_are_the_same(monkeypatch: pytest.MonkeyPatch) 
     assert launch(count, None, True).end == "raised"
 
 
+def test_a_fresh_interpreter_draws_its_own_hash_seed() -> None:
+    def seed() -> int:
+        return hash("run-217")
+
+    forked = {launch(seed).result() for _ in range(2)}
+    fresh = {launch(seed, fresh=True).result() for _ in range(2)}
+    assert (len(forked), len(fresh)) == (1, 2)
+
+
 def test_a_new_process_finds_everything_loaded() -> None:
     def loaded() -> bool:
         return set(preload.MODULES) <= set(sys.modules)
