@@ -15,7 +15,11 @@
 # | notebook | the question |
 # |---|---|
 # | `00_start_here` | how this works |
+# | `1_by_hand/01_state` | what must be saved so that a killed agent can go on? |
 # | `1_by_hand/02_checkpoint` | how do you save so that no kill can lose the save? |
+# | `1_by_hand/03_crash_window` | what is true after a crash, and what can you not know? |
+# | `1_by_hand/04_email` | how does the boss get exactly one mail? |
+# | `1_by_hand/05_recovery` | what does a complete recovery do besides reading the save? |
 #
 # ## Is everything here?
 #

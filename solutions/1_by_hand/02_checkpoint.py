@@ -3,7 +3,7 @@
 #
 # **How do you save so that no kill can lose the save?**
 #
-# 80 minutes · 20 points · before this: `00_start_here`
+# 90 minutes · 24 points · before this: `00_start_here`
 #
 # In May 2026 a camera server kept its settings in one JSON file and wrote it in place.
 # A restart fell between the moment the file was emptied and the moment it was filled.
@@ -24,6 +24,7 @@ from contextlib import contextmanager
 
 from crashlab import DATA, SoundStore, WorkFolder, explore, launch
 from crashlab.figures import side_by_side
+from crashlab.powerloss import power_cuts
 from crashlab.quiz import differs
 from crashlab.watch import renames
 
@@ -502,10 +503,245 @@ with folder_with_old_save() as folder:
 # Nobody reads what lies beside the checkpoint. If each save takes a new name, such files pile up, and a start should
 # remove them; if all take the same name, the next save writes over it.
 #
-# One limit, so that you claim no more than you have shown: these are kills of a *process*. What the operating system
-# has been handed survives them. When the power goes, the operating system goes too, and then it matters what had
-# reached the disk. Nothing here shows that.
+# One limit, so that you claim no more than you have shown: these were kills of a *process*.
+
+# %% [markdown]
+# ## When the power goes
 #
+# A kill ends a process. The operating system lives on and keeps what it was handed. When the *power* goes, the
+# operating system goes too, and only what is on the disk is left. What is on the disk, and when?
+#
+# * Written data wait in the memory of the operating system, some seconds or longer. `os.fsync(file.fileno())` returns
+#   when all that it was handed of this file is on the disk.
+# * What still waits in the *process's* buffer it was never handed. `file.flush()` hands it over.
+# * A name is an entry of its folder, and the folder has an fsync of its own. Until then a rename can be undone by the
+#   cut, and it can also be on the disk *before* the data of the file that it names.
+#
+# Nobody here pulls a plug: **this is a simulation.** `power_cuts` runs a function in a process, records what it asks of
+# the operating system, and works out by these rules what a cut after each request may leave. The rules, and what they
+# leave out, are at the top of `crashlab/powerloss.py`. (Windows cannot open a folder. The simulation takes the call for
+# done there, so that you get the same answers.)
+
+
+# %%
+def sync_folder(path):
+    """Put the names in a folder on the disk."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def in_place(path, text):
+    path.write_text(text, encoding="utf-8")
+
+
+def replaced(path, text):
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def replaced_with_fsync(path, text):
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def replaced_with_both(path, text):
+    replaced_with_fsync(path, text)
+    sync_folder(path.parent)
+
+
+WAYS = [in_place, replaced, replaced_with_fsync, replaced_with_both]
+
+# %% [markdown]
+# **Predict.** Each of the four has *returned*. A moment later the power goes. What is the worst that can be under the
+# checkpoint's name? Assign to `predicted_power` a list of four words, one for each of `WAYS`:
+#
+# * `"torn"` if the save may be damaged (an empty file counts),
+# * `"old"` if it is whole for certain, but may be the old one,
+# * `"new"` if it is the new one for certain.
+
+# %% answer id="predict_power"
+### BEGIN SOLUTION
+predicted_power = ["torn", "torn", "old", "new"]
+### END SOLUTION
+
+# %% wrong loses="predict_power_check" why="a rename is atomic, so the power cannot tear it either"
+predicted_power = ["torn", "old", "old", "new"]
+
+# %% wrong loses="predict_power_check" why="what has returned is on the disk"
+predicted_power = ["new", "new", "new", "new"]
+
+# %% wrong loses="predict_power_check" why="fsync puts the rename that follows on the disk too"
+predicted_power = ["torn", "torn", "new", "new"]
+
+# %% right why="a tuple"
+predicted_power = ("torn",) * 2 + ("old", "new")
+
+
+# %% test id="predict_power_check" points=1
+def power_cuts_in(way):
+    def overwrite(folder):
+        way(folder.checkpoint, json.dumps(NEW))
+
+    overwrite.__name__ = way.__name__
+    return power_cuts(overwrite, folder_with_old_save, what_is_left)
+
+
+reports = [power_cuts_in(way) for way in WAYS]
+measured = [
+    "torn" if not report.whole else "new" if report.durable else "old" for report in reports
+]
+problem = differs(predicted_power, measured, [way.__name__ for way in WAYS])
+assert not problem, (
+    f"{problem}. Ask of each: who forced the data to the disk, and who forced the name?"
+)
+
+# %% [markdown]
+# Here is what each asks of the operating system, and what a cut right after it may leave. Read the line of the rename
+# in the second and in the third.
+
+# %%
+display(*reports)
+
+# %% [markdown]
+# ## Fix it: `save_durably`
+#
+# Write `save_durably(path, state)`. Two promises:
+#
+# * **Whole:** whenever the power goes, before, within or after, the checkpoint is the whole old save or the whole new.
+# * **Durable:** once it has returned, the checkpoint is the new one, whatever happens to the power.
+#
+# `sync_folder` from above is yours to use. About seven lines.
+#
+# <details><summary>Hint</summary>
+#
+# Five things in one order: write, flush, fsync, replace, fsync of the folder. For each pair of neighbours, ask what a
+# cut may leave if you swap them.
+# </details>
+
+
+# %% answer id="save_durably"
+def save_durably(path, state):
+    """Put `state` as JSON in the place of what is at `path`; no power cut tears it or takes it back."""
+    ### BEGIN SOLUTION
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(state, file, ensure_ascii=False)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+    ### END SOLUTION
+
+
+# %% wrong loses="durable_whole" why="fsyncs everything, but in place"
+def save_durably(path, state):
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(path.parent)
+
+
+# %% wrong loses="durable_whole durable_returned" why="forgets flush: an fsync of an empty file"
+def save_durably(path, state):
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+# %% wrong loses="durable_returned" why="the folder first, then the replace"
+def save_durably(path, state):
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(path.parent)
+    os.replace(temporary, path)
+
+
+# %% wrong loses="durable_returned" why="an fsync of the file is enough"
+def save_durably(path, state):
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+# %% wrong loses="durable_whole" why="the data last, when they have their name"
+def save_durably(path, state):
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(json.dumps(state), encoding="utf-8")
+    os.replace(temporary, path)
+    with open(path, "r+b") as file:
+        os.fsync(file.fileno())
+    sync_folder(path.parent)
+
+
+# %% right why="descriptors, no buffer to flush"
+def save_durably(path, state):
+    temporary = path.with_suffix(".new")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(handle, json.dumps(state).encode())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+# %% right why="closes first, then opens again to fsync"
+def save_durably(path, state):
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(json.dumps(state), encoding="utf-8")
+    with open(temporary, "r+b") as file:
+        os.fsync(file)
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+# %% test id="durable_whole" points=2
+def overwrite_durably(folder):
+    save_durably(folder.checkpoint, NEW)
+
+
+report_durable = power_cuts(overwrite_durably, folder_with_old_save, what_is_left)
+assert "new" in report_durable.returned, (
+    f"after save_durably has returned, the checkpoint is {report_durable.returned[-1]!r} even with the "
+    "power on; expected 'new'"
+)
+assert report_durable.whole, (
+    f"simulated: {report_durable.verdict()}. Ask whether all of the new file was on the disk before it got "
+    "its name. To see every cut, run report_durable in a cell of its own."
+)
+
+# %% test id="durable_returned" points=1
+report_returned = power_cuts(overwrite_durably, folder_with_old_save, what_is_left)
+assert report_returned.durable, (
+    f"simulated: after save_durably has returned and the power goes, the checkpoint may be "
+    f"{' or '.join(report_returned.returned)}; expected 'new' and nothing else. Ask who put the data on "
+    "the disk, and after that the name. To see every cut, run report_returned in a cell of its own."
+)
+
+# %% [markdown]
+# What you have shown is the order of your requests, not the disk. Some disks say "done" while the data are in a memory
+# of their own, and macOS needs `fcntl.F_FULLFSYNC` to get past it. The rest of this notebook goes on with your `save`.
+
+# %% [markdown]
 # ## Fix it: `load`
 #
 # The camera server's second mistake was in reading. What an empty restart costs is quickly shown. The agent has done
@@ -1228,7 +1464,8 @@ explore(whole_agent, half_way, in_order(PLAN), inside=[run, load, save], harmles
 # </details>
 #
 # **Often confused:** *atomic* and *durable*. Atomic: nobody ever sees half of it. Durable: once it has returned, it
-# stays, even when the power fails. `os.replace` gives you the first.
+# stays, even when the power fails. `os.replace` gives you the first; the second takes an fsync of the file before it and
+# one of the folder after it.
 #
 # **They may ask next:**
 #
