@@ -1198,15 +1198,15 @@ def run(folder, plan, budget, load, save):
     """Do what is left of `plan`; return "completed" or "budget_exceeded"."""
     ### BEGIN SOLUTION
     state = load(folder.checkpoint)
-    for step, action in enumerate(plan):
-        if step in state["done"]:
+    for number, action in enumerate(plan):
+        if number in state["done"]:
             continue
         if state["steps_used"] >= budget:
             return "budget_exceeded"
         state["steps_used"] += 1
         save(folder.checkpoint, state)
         folder.perform(action)
-        state["done"].append(step)
+        state["done"].append(number)
         save(folder.checkpoint, state)
     return "completed"
     ### END SOLUTION

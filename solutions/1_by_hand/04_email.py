@@ -71,7 +71,7 @@ with mail_service("plain") as mail:
 
 # %% [markdown]
 # Networks lose answers, so callers try again. `retry` does so after an error that `smtplib` or the network raises.
-# After the third it raises the error. `lose_first_answer` lets the function do its work and then loses its answer, once.
+# The third error comes out. `lose_first_answer` lets the function do its work and then loses its answer, once.
 
 
 # %%
@@ -347,7 +347,7 @@ report_safe
 # * When it has been run to its end, `letter` is in the inbox once, whatever kills, lost replies and retries came
 #   before.
 # * A refusal comes out as the exception it is, also for another letter under a used key. Your function does not try
-#   again by itself. Nothing is silently left out.
+#   again by itself after a refusal. Nothing is silently left out.
 # * The same letter under another key is another mail.
 #
 # Send with `deliver`. You may use the table or not. What the function returns does not matter.
@@ -504,7 +504,8 @@ assert refused.end == "raised" and "SMTPDataError" in refused.reason, (
 )
 assert other.end == "raised" and "SMTPDataError" in other.reason and found == ["re2"], (
     f"after a refusal, two retries, and another letter under the same key {other}, and the inbox holds {found}; "
-    "expected ['re2'] and the service's 554, an SMTPDataError. Look at what keeps the service from seeing key and letter."
+    "expected ['re2'] and the service's 554, an SMTPDataError. Look at what keeps the service from seeing key and "
+    "letter."
 )
 assert in_the_end == ["re2", "re2"], (
     f"the same letter under a second key is a second mail, and the inbox holds {in_the_end}; expected ['re2', 're2']. "
@@ -521,8 +522,8 @@ assert in_the_end == ["re2", "re2"], (
 # `Idempotency-Key` in its header.
 #
 # Write `send_asked(mail, db, key, letter)`, with the same promises: one mail for each key, and refusals come out as
-# the exceptions they are, without another attempt. Send with `deliver`. Only one process sends at a time. (To ask and then to send are two steps. With two processes you need a
-# claim.)
+# the exceptions they are, without another attempt. Send with `deliver`. Only one process sends at a time. (To ask and
+# then to send are two steps. With two processes you need a claim.)
 
 
 # %% answer id="send_asked"
@@ -681,8 +682,9 @@ with mail_service("plain") as mail:
 
 # %% [markdown]
 # The table says the same in both, and the table is all that a restart can see. So it must do the same in both. If it
-# sends, the boss gets two mails in the second case. If it does not, the boss gets none in the first. More notes do not help: a process can
-# write nothing between the moment the server accepts and its next step. **Exactly once cannot be had here.**
+# sends, the boss gets two mails in the second case. If it does not, the boss gets none in the first. More notes do not
+# help: a process can write nothing between the moment the server accepts and its next step. **Exactly once cannot be had
+# here.**
 #
 # What can be had is one of two promises. **At most once**: never two, perhaps none. **At least once**: never none,
 # perhaps two. (The "never none" supposes that somebody keeps trying.)
@@ -696,7 +698,7 @@ with mail_service("plain") as mail:
 #   calls it again;
 # * a refusal after which the letter is not sent comes out as an exception. Nothing is silently left out.
 #
-# Send with `deliver`. A second process may raise an exception too, to call for a person: what counts is the inbox.
+# Send with `deliver`. A second process may also raise an exception, to call for a person. What counts then is the inbox.
 #
 # The checks measure which promise your function keeps, and compare with what you declare: `measure_promise` kills at
 # every line of `send_plain` and of `deliver`, loses a reply, refuses once and ten times, and collects what came of it.
@@ -1312,7 +1314,8 @@ with mail_service("keyed") as mail:
             print(refusal.smtp_code, refusal.smtp_error.decode())
 
 # %% [markdown]
-# The letter met its old key, and the service refused it: one mail, and an error to deal with. Save the letter beside its key before the first attempt, and the retry sends the old words.
+# The letter met its old key, and the service refused it: one mail, and an error to deal with. Save the letter beside its
+# key before the first attempt, and the retry sends the old words.
 
 # %% [markdown]
 # ## Prove it
