@@ -1,4 +1,4 @@
-"""A notebook as it is handed out: it runs to its first unanswered exercise, and says which it is."""
+"""A notebook as it is handed out runs to its first unanswered exercise, and says which it is."""
 
 import asyncio
 from pathlib import Path
