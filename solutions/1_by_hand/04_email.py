@@ -1384,8 +1384,7 @@ outcome_matrix(rows, "The worst that came of it")
 # "By myself I cannot. The mail server and my database are two systems, so there is always a moment when the mail has been
 # accepted and my record does not say so. A key table that I check before and mark after narrows the window and does
 # not close it: a kill between sending and marking leaves it at pending, and the retry sends again. It also has to be in
-# a file, since a restart has no memory, and it has to keep a hash of the letter, or a wrong key sends nothing without a
-# word. What closes the window is the service. If it honours an idempotency key, I send the same key with each attempt
+# a file, since a restart has no memory, and it is silent when one key comes with another letter. What closes the window is the service. If it honours an idempotency key, I send the same key with each attempt
 # and may retry as I like. If it can be asked, I ask before I try again. If it does neither, I choose at most once or at
 # least once, by what hurts less, and say so. The key comes from run, step and call, or is made once and saved before the
 # first attempt; never new at each attempt, never Python's hash(), and not the model's call id when the model may be asked
