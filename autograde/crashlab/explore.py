@@ -162,7 +162,8 @@ def explore(
     world    makes a new world for each kill: `with world() as place`
     judge    looks at the world when all processes are dead and says in a word what it finds, such
              as "once", "twice", "lost", "torn"
-    inside   the functions whose lines count; by default all code of yours that runs
+    inside   the functions whose lines count, be they yours or a library's; by default all code of
+             yours that runs
     restart  run it again, to its end, after the kill; a restart that fails is "stuck" without a
              judge
     harmless the outcomes that this exercise allows

@@ -122,7 +122,8 @@ def launch(
                  system does it, by the signal SIGXFSZ)
     deadline     seconds after which a process that has not ended is killed and called "stuck"
     echo         show what the function prints, as it prints it
-    inside       the functions whose lines count; by default all code of yours that runs
+    inside       the functions whose lines count, be they yours or a library's; by default all code
+                 of yours that runs
     fine         look closer: kill also after each call within a line, and before the lines of the
                  library functions that yours call; each such moment belongs to the line of yours
                  that led to it, and a library line counts once for it
@@ -139,7 +140,7 @@ def launch(
         raise BenchError("kill_in_write needs a limit for files that Windows does not have")
     parcel, lines = _pack(function, args)
     if inside:
-        lines &= set().union(*map(lines_of_function, inside))
+        lines = set().union(*map(lines_of_function, inside))
     if not isinstance(kill_before, Point | None):
         kill_before = _find(kill_before, visit, fine, lines)
     order = Order(parcel, frozenset(lines), kill_before, kill_in_write, fine, record)
