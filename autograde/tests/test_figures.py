@@ -84,3 +84,15 @@ def test_two_maps_stand_side_by_side(tmp_path: Path) -> None:
     assert "replaced" in repr(pair)
     save_png(crash_map(SOME, ink="#eeeeee"), tmp_path / "map.png", "#111111")
     assert (tmp_path / "map.png").stat().st_size > 10_000
+
+
+def test_a_window_in_two_functions_names_them() -> None:
+    def point(function: object, at: int) -> Point:
+        return Point(function.__code__.co_filename, function.__code__.co_firstlineno + at, 1)
+
+    places = [point(run, 1), point(run, 2), point(report, 1), point(report, 2)]
+    kills = [Kill(place, "twice") for place in places[1:]]
+    figure = crash_map(Report("run", (Kill(places[0], "once"), *kills), "once", True, 0.1))
+    one, two = places[1].line, places[2].line
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert f"4 kills by SIGKILL. Crash window: run {one}; report {two}–{two + 1}." in texts

@@ -117,7 +117,7 @@ def _rows(report: Report) -> list[tuple[Line | None, str]]:
     for file, group in groupby(report.lines, key=lambda line: line[0]):
         source = linecache.getlines(file)
         wanted = [number for _, number in group]
-        for first, last in _blocks("".join(source), wanted):
+        for _, first, last in _blocks("".join(source), wanted):
             block = [source[n - 1].rstrip("\n") for n in range(first, last + 1)]
             indent = min((len(t) - len(t.lstrip()) for t in block if t.strip()), default=0)
             rows += [(None, "")] if rows else []
@@ -125,8 +125,8 @@ def _rows(report: Report) -> list[tuple[Line | None, str]]:
     return rows
 
 
-def _blocks(source: str, wanted: list[int]) -> list[tuple[int, int]]:
-    """Return first and last line of the outermost functions that hold the wanted lines."""
+def _blocks(source: str, wanted: list[int]) -> list[tuple[str, int, int]]:
+    """Return name, first and last line of the outermost functions that hold the wanted lines."""
     tree = ast.parse(source)
     found = []
     for node in tree.body:
@@ -136,7 +136,7 @@ def _blocks(source: str, wanted: list[int]) -> list[tuple[int, int]]:
                 [function.lineno, *(d.lineno for d in getattr(function, "decorator_list", []))]
             )
             if any(first <= line <= function.end_lineno for line in wanted):
-                found.append((first, function.end_lineno))
+                found.append((getattr(function, "name", ""), first, function.end_lineno))
     return found
 
 
@@ -171,25 +171,48 @@ def _title(report: Report) -> str:
 
 
 def _subtitle(report: Report) -> str:
-    window = [number for _, number in report.window]
     kills = "1 kill" if len(report.kills) == 1 else f"{len(report.kills)} kills"
     if report.uninterrupted not in report.harmless:
         return f"{report.uninterrupted!r} even when nobody kills it: no kills."
-    if not window:
+    if report.clean:
         allowed = [word for word in report.counts if word not in HARMLESS]
         rule = f" Allowed here: {', '.join(allowed)}." if allowed else ""
         return f"{kills} by SIGKILL. None did harm.{rule}"
-    # consecutive among the lines that ran, so that a blank line or an `else:` does not split a
-    # window
-    places = [number for _, number in report.lines]
-    runs: list[list[int]] = []
-    for number in window:
-        if runs and places.index(number) == places.index(runs[-1][-1]) + 1:
-            runs[-1].append(number)
+    return f"{kills} by SIGKILL. Crash window: {_spans(report)}."
+
+
+def _spans(report: Report) -> str:
+    """Return the lines of the crash window, with the names of their functions if it has several."""
+    # consecutive among the lines that ran, so that a blank line or an `else:` splits no window
+    places = list(report.lines)
+    names = {line: _function(line) for line in places}
+    runs: list[list[Line]] = []
+    for line in report.window:
+        last = runs[-1][-1] if runs else None
+        follows = last and places.index(line) == places.index(last) + 1
+        if follows and names[line] == names[last]:
+            runs[-1].append(line)
         else:
-            runs.append([number])
-    spans = ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]}–{r[-1]}" for r in runs)
-    return f"{kills} by SIGKILL. Crash window: {'line' if len(window) == 1 else 'lines'} {spans}."
+            runs.append([line])
+    spans: dict[str, list[str]] = {}
+    for run in runs:
+        first, last = run[0][1], run[-1][1]
+        spans.setdefault(names[run[0]], []).append(
+            f"{first}" if first == last else f"{first}–{last}"
+        )
+    if len(set(names.values())) > 1:
+        return "; ".join(f"{name} {', '.join(found)}" for name, found in spans.items())
+    word = "line" if len(report.window) == 1 else "lines"
+    return f"{word} {', '.join(next(iter(spans.values())))}"
+
+
+def _function(line: Line) -> str:
+    """Return the name of the outermost function that holds a line."""
+    file, number = line
+    for name, first, last in _blocks("".join(linecache.getlines(file)), [number]):
+        if first <= number <= last:
+            return name
+    return ""
 
 
 def _colour(report: Report, outcome: str) -> str:
