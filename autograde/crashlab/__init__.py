@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from crashlab.explore import Kill, Report, explore
+from crashlab.journal import Journal
 from crashlab.kill import BenchError, Life, NotWritten, launch
 from crashlab.source import Point
 from crashlab.world import SoundStore, WorkFolder
@@ -13,6 +14,7 @@ DATA = Path(__file__).resolve().parents[2] / "data"
 __all__ = [
     "DATA",
     "BenchError",
+    "Journal",
     "Kill",
     "Life",
     "NotWritten",

@@ -1,8 +1,18 @@
 """Pictures of what happened, drawn from data; one visual language, see `crashlab.figures.style`."""
 
 from crashlab.figures.crash_map import crash_map, side_by_side
+from crashlab.figures.graph_lives import graph_lives
 from crashlab.figures.lives import lives
 from crashlab.figures.matrix import outcome_matrix
 from crashlab.figures.style import Picture, html, save_png
 
-__all__ = ["Picture", "crash_map", "html", "lives", "outcome_matrix", "save_png", "side_by_side"]
+__all__ = [
+    "Picture",
+    "crash_map",
+    "graph_lives",
+    "html",
+    "lives",
+    "outcome_matrix",
+    "save_png",
+    "side_by_side",
+]
