@@ -9,22 +9,24 @@ The model, after what POSIX says of `fsync` and `rename`, and Linux's fsync(2) o
 
 * `fsync` of a file returns when all that the operating system holds of the file is on disk. Before,
   it promises nothing. So of the writes and truncations since the last fsync any first part may be
-  on disk: none of them, some, all, and of the last of these only half.
+  on disk: none of them, some, all, and of the last of these only half. Closing a file is no fsync.
 * `rename` is atomic: its name stands for the one file or the other. *When* it reaches the disk,
   POSIX does not say, nor that the data of the file got there before it. So the new name may be on
   disk while the file behind it is still empty.
 * A created, renamed or removed name is an entry of the folder, and the folder has an fsync of its
   own. Of the changes of names since the last one any first part may be on disk: a new file may be
   missing altogether although its data were fsynced, a rename may never have happened.
+* A write to a file that was opened with `O_SYNC` or `O_DSYNC` is a write and an fsync. `os.sync` is
+  an fsync of everything.
 * What is in the folder before the function starts is on disk.
 
 Its limits. One folder, without what lies deeper, and small files. Changes to one file keep their
 order, and so do changes of names, where a real disk may reorder both; a partial write is one half,
 never zeros or garbage. Real file systems promise more (ext4 often writes the data before the
 rename), and real disks less (some say "done" while the data are in a cache of their own). `flush`
-has no row: what it hands to the operating system is a "write". `O_SYNC`, `os.sync` and macOS's
-`F_FULLFSYNC` are taken for nothing. Windows can neither open nor fsync a folder; there the recorder
-takes both calls for done, so that the same function is judged as on Linux.
+has no row: what it hands to the operating system is a "write". `os.sync` is not called for real.
+Windows can neither open nor fsync a folder; there the recorder takes both calls for done, so that
+the same function is judged as on Linux.
 """
 
 import functools
@@ -44,6 +46,7 @@ from crashlab.source import line_text
 
 World = TypeVar("World")
 MOST_STATES = 5_000  # after one cut
+HEAD = ("where", "code", "asks the operating system", "a cut right after may leave")
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,13 @@ class Cut:
 class PowerReport:
     """A simulated power cut after each file operation of one function.
 
-    `returned` are the outcomes possible when the power goes after the function has returned,
-    `states` is how many different contents of the folder were judged. In a notebook and by `print`
-    a report is a table.
+    `before` are the outcomes possible when the power goes before the first operation, `returned`
+    those when it goes after the function has returned. `states` is how many different contents of
+    the folder were judged. In a notebook and by `print` a report is a table.
     """
 
     name: str
+    before: tuple[str, ...]
     cuts: tuple[Cut, ...]
     returned: tuple[str, ...]
     states: int
@@ -99,25 +103,25 @@ class PowerReport:
             return f"{self.name}: a power cut after each of its {moments} does no harm; {after}"
         first = self.damage[0]
         words = " or ".join(word for word in first.outcomes if word not in self.harmless)
-        line = first.operation.at
-        where = f", line {line[1]} `{line_text(*line)}`" if line else ""
+        where, code = _place(first.operation)
+        where = f"{where} `{code}`" if code else where
         return (
-            f"{self.name}, power cut right after {first.operation}{where}: {words} is possible; "
+            f"{self.name}, power cut right after {first.operation}, {where}: {words} is possible; "
             f"harm is possible after {len(self.damage)} of {moments}; {after}"
         )
 
+    def rows(self) -> list[tuple[str, str, str, tuple[str, ...]]]:
+        """Return the table: whose line, its code, what it asks for, what a cut then may leave."""
+        rows = [("", "", "nothing yet", self.before)]
+        rows += [(*_place(cut.operation), str(cut.operation), cut.outcomes) for cut in self.cuts]
+        where, code, asks, words = rows[-1]
+        return [*rows[:-1], (where, code, f"{asks}; then it returned", words)]
+
     def __str__(self) -> str:
-        rows = [(*_place(cut.operation), ", ".join(cut.outcomes)) for cut in self.cuts]
-        wide = max((len(operation) for _, operation, _, _ in rows), default=20)
-        text = [
-            f"simulated power cuts in {self.name}",
-            f"{'line':>5} {'operation':<{wide}}  {'after a cut here':<24} code",
-        ]
-        text += [
-            f"{line:>5} {operation:<{wide}}  {words:<24} {code}".rstrip()
-            for line, operation, code, words in rows
-        ]
-        return "\n".join([*text, f"{'':>5} {'returned':<{wide}}  {', '.join(self.returned)}"])
+        rows = [HEAD, *((*row, ", ".join(words)) for *row, words in self.rows())]
+        wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, wide)).rstrip() for row in rows]
+        return "\n".join([f"{self.name}: power cuts, simulated", *lines])
 
     __repr__ = __str__
 
@@ -133,19 +137,21 @@ class PowerReport:
             )
 
         left = ' style="text-align:left"'
-        head = ("line", "code", "asks the operating system", "after a cut here")
-        rows = []
-        for cut in self.cuts:
-            line, operation, code = _place(cut.operation)
-            cells = (line, f"<code>{escape(code)}</code>" if code else "", escape(operation))
-            rows.append((*cells, coloured(cut.outcomes)))
-        rows.append(("", "", "<i>after it has returned</i>", coloured(self.returned)))
+        rows = [
+            (
+                escape(where),
+                f"<code>{escape(code)}</code>" if code else "",
+                escape(asks),
+                coloured(words),
+            )
+            for where, code, asks, words in self.rows()
+        ]
         body = "".join(
             f"<tr>{''.join(f'<td{left}>{cell}</td>' for cell in row)}</tr>" for row in rows
         )
         return (
             f"<table><caption{left}>{escape(self.name)}: power cuts, simulated</caption>"
-            f"<thead><tr>{''.join(f'<th{left}>{cell}</th>' for cell in head)}</tr></thead>"
+            f"<thead><tr>{''.join(f'<th{left}>{cell}</th>' for cell in HEAD)}</tr></thead>"
             f"<tbody>{body}</tbody></table>"
         )
 
@@ -194,7 +200,13 @@ def power_cuts(
     cuts = tuple(map(Cut, done, possible[1:]))
     name = _name(function)
     return PowerReport(
-        name, cuts, possible[-1], len(words), time.monotonic() - began, tuple(harmless)
+        name,
+        possible[0],
+        cuts,
+        possible[-1],
+        len(words),
+        time.monotonic() - began,
+        tuple(harmless),
     )
 
 
@@ -206,24 +218,33 @@ def operations(
     A file elsewhere counts if it is renamed into the folder; an fsync of any folder counts.
 
     Raises `BenchError` (`NotWritten` for a stub) if the function does not come to its end within
-    `deadline` seconds, asks for 500 operations or more, or changes the folder in a way that is not
-    recorded, such as a memory map, a link or a process of its own.
+    `deadline` seconds, asks for 500 operations or more, or does what the recorder does not follow,
+    such as a link, a memory map or a process of its own.
     """
     folder = Path(folder)
     before = files_of(folder)
     recorded = functools.partial(record, function, args, folder)
     recorded.__name__ = _name(function)
-    found, after = launch(recorded, echo=False, deadline=deadline).result()
+    found, after, unseen = launch(recorded, echo=False, deadline=deadline).result()
     if len(found) >= MOST_OPERATIONS:
         raise BenchError(
             f"{_name(function)} asks for {MOST_OPERATIONS} file operations or more; write less"
         )
     names, contents = _possible(found, before)
-    if {name: contents[file][-1] for name, file in names[-1].items()} != after:
+    known = before.keys() | {each.file for each in found if each.call == "create"}
+    strange = any(
+        each.call == "rename" and not os.path.isabs(each.name) and each.file not in known
+        for each in found
+    )
+    if unseen:
+        unseen = [f"{_name(function)} uses {unseen[0]}"]
+    elif strange or {name: contents[file][-1] for name, file in names[-1].items()} != after:
+        unseen = [f"{_name(function)} changed its folder by something else than is recorded"]
+    if unseen:
         raise BenchError(
-            f"{_name(function)} changed its folder in a way that the recorder of file operations "
-            "does not see; it sees open, os.write, os.truncate, os.replace, os.unlink and what is "
-            "built from them, in one process"
+            f"{unseen[0]}: the recorder of file operations does not follow that; it follows open, "
+            "write, truncate, rename, unlink, fsync, sync and what is built from them, in one "
+            "process"
         )
     return found
 
@@ -258,6 +279,10 @@ def _possible(
     folders = [names]
     contents = {name: [data] for name, data in before.items()}
     for each in operations:
+        if each.call == "sync":
+            contents = {file: held[-1:] for file, held in contents.items()}
+            del folders[:-1]
+            continue
         held = contents.setdefault(each.file, [each.data if each.call == "rename" else b""])
         if each.call in ("write", "truncate"):
             held += [_half(held[-1], each.data), each.data]
@@ -292,8 +317,8 @@ def _name(function: Callable) -> str:
     return getattr(function, "__name__", repr(function))
 
 
-def _place(operation: Operation) -> tuple[str, str, str]:
-    """Return line number, operation and code as a row shows them."""
+def _place(operation: Operation) -> tuple[str, str]:
+    """Say whose line led to an operation, and show its code."""
     if operation.at is None:
-        return "", str(operation), "(as it ended)"
-    return str(operation.at[1]), str(operation), line_text(*operation.at)
+        return "as it ended", ""
+    return f"line {operation.at[1]} of {operation.by}", line_text(*operation.at)

@@ -12,12 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
-from crashlab.source import Line, is_library
+from crashlab.source import Line, is_library, line_text
 from crashlab.victim import HERE, POSIX
 
+if POSIX:
+    import fcntl
+
 MOST_OPERATIONS = 500
+FULL_SYNC = getattr(fcntl, "F_FULLFSYNC", None) if POSIX else None  # macOS has it
+SYNCED = getattr(os, "O_SYNC", 0) | getattr(os, "O_DSYNC", 0)  # each write waits for the disk
 WRITERS = {  # which argument says where to
     "write": 0,
     "writev": 0,
@@ -28,18 +33,28 @@ WRITERS = {  # which argument says where to
     "truncate": 0,
     "ftruncate": 0,
 }
+UNSEEN = {  # what Python's audit hooks call it, and what people call it
+    "os.link": "os.link",
+    "os.symlink": "os.symlink",
+    "os.fork": "os.fork",
+    "os.exec": "os.exec",
+    "os.posix_spawn": "os.posix_spawn",
+    "os.system": "os.system",
+    "subprocess.Popen": "a program of its own (subprocess)",
+}
 
 
 @dataclass(frozen=True)
 class Operation:
     """One thing that a function asked of the operating system.
 
-    call  "create", "truncate", "write", "fsync", "rename", "unlink" or "fsync folder"
+    call  "create", "truncate", "write", "fsync", "rename", "unlink", "fsync folder" or "sync"
     name  the file's name in the recorded folder ("." is the folder); elsewhere its full path
     file  which file it is, under whatever name
     data  what the operating system holds of the file after the call
     to    the name after a rename
     at    the line of yours that led to it; None: a file left open was closed as the function ended
+    by    the function of yours that this line is in
     """
 
     call: str
@@ -48,13 +63,14 @@ class Operation:
     data: bytes = b""
     to: str = ""
     at: Line | None = None
+    by: str = ""
 
     def __str__(self) -> str:
         names = [os.path.basename(name) for name in (self.name, self.to) if name not in ("", ".")]
         text = f"{self.call} {' → '.join(names)}".rstrip()
         if self.call in ("write", "fsync"):
             text += f", {'now ' if self.call == 'write' else ''}{len(self.data)} bytes"
-        return text + (" (elsewhere)" if os.path.isabs(self.name) else "")
+        return text + (" (another folder)" if os.path.isabs(self.name) else "")
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -64,15 +80,23 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 def record(
     function: Callable, args: tuple, folder: Path
-) -> tuple[list[Operation], dict[str, bytes]]:
-    """Run the function; return its operations and what is in the folder then.
+) -> tuple[list[Operation], dict[str, bytes], list[str]]:
+    """Run the function; return its operations, what is in the folder then, and what went unseen.
 
     What is patched here stays patched: the process ends afterwards.
     """
     recorder = _Recorder(folder)
     recorder.install()
     function(*args)
-    return recorder.of_the_folder(), files_of(folder)
+    return recorder.of_the_folder(), files_of(folder), recorder.unseen
+
+
+class _Open(NamedTuple):
+    """A file or folder behind a descriptor; `synced` if each write waits for the disk."""
+
+    file: str = ""
+    folder: str = ""
+    synced: bool = False
 
 
 class _Recorder:
@@ -85,9 +109,9 @@ class _Recorder:
         self.folder = os.path.realpath(folder)
         self.operations: list[Operation] = []
         self.files: dict[str, str] = {}  # the file that a name stands for, if it was touched
-        self.opened: dict[int, str] = {}  # the file behind a descriptor
-        self.folders: dict[int, str] = {}  # the folder behind a descriptor
+        self.opened: dict[int, _Open] = {}  # by descriptor
         self.held: dict[str, bytes] = {}
+        self.unseen: list[str] = []  # calls that this record cannot follow, each with its line
         self.read = io.FileIO
         self.real_open = os.open
 
@@ -100,11 +124,15 @@ class _Recorder:
             os.replace: self.renamer(os.replace),
             os.unlink: self.unlinker(os.unlink),
             os.remove: self.unlinker(os.remove),
+            os.dup: self.copier(os.dup),
+            os.dup2: self.copier(os.dup2),
             io.open: _pyio.open,
             io.FileIO: self.raw_file(),
         }
         if hasattr(os, "fdatasync"):
             swap[os.fdatasync] = self.syncer(os.fdatasync)
+        if hasattr(os, "sync"):
+            swap[os.sync] = self.sync_all
         for name in WRITERS.keys() & vars(os).keys():
             swap[getattr(os, name)] = self.writer(getattr(os, name), WRITERS[name])
         # _pyio.open is the library's own `open` written in Python; with the buffers of `io` it
@@ -120,16 +148,28 @@ class _Recorder:
             for name, value in list(space.items()):
                 if id(value) in by_id:
                     space[name] = by_id[id(value)]
+        sys.addaudithook(self.hear)
+
+    def hear(self, event: str, arguments: tuple) -> None:
+        """Listen to what Python announces before it does it, under whatever name it was called."""
+        if event in UNSEEN:
+            self.miss(UNSEEN[event])
+        elif event == "os.rename" and arguments[2:] != (-1, -1):
+            self.miss("a rename with src_dir_fd or dst_dir_fd")
+        elif event == "fcntl.fcntl" and FULL_SYNC is not None and arguments[1] == FULL_SYNC:
+            self.sync(arguments[0])
 
     def of_the_folder(self) -> list[Operation]:
         """Return what concerns the folder: files that are in it at some time, and every fsync of a
-        folder."""
+        folder or of everything."""
         inside = {
             each.file
             for each in self.operations
             if any(name and not os.path.isabs(name) for name in (each.name, each.to))
         }
-        return [e for e in self.operations if e.file in inside or e.call == "fsync folder"]
+        return [
+            e for e in self.operations if e.file in inside or e.call in ("fsync folder", "sync")
+        ]
 
     # What stands in for the calls
 
@@ -146,12 +186,12 @@ class _Recorder:
 
             def write(self, data: Any) -> int | None:
                 written = super().write(data)
-                recorder.changed("write", recorder.opened.get(self.fileno()))
+                recorder.changed("write", self.fileno())
                 return written
 
             def truncate(self, size: int | None = None) -> int:
                 size = super().truncate(size)
-                recorder.changed("truncate", recorder.opened.get(self.fileno()))
+                recorder.changed("truncate", self.fileno())
                 return size
 
         return Raw
@@ -164,19 +204,32 @@ class _Recorder:
             descriptor = self.real_open(os.devnull, os.O_RDONLY)
         else:
             descriptor = self.real_open(path, flags, mode, dir_fd=dir_fd)
-        self.folders.pop(descriptor, None)
         self.opened.pop(descriptor, None)
         if is_folder:
-            self.folders[descriptor] = self.name(path)
-        elif dir_fd is None and os.path.isfile(path):
+            self.opened[descriptor] = _Open(folder=self.name(path))
+        elif dir_fd is not None:
+            if flags & (os.O_WRONLY | os.O_RDWR):
+                self.miss("os.open with dir_fd")
+        elif os.path.isfile(path):
             name = self.name(path)
             if not existed:
                 self.files[name] = f"{name}#{len(self.operations)}"
                 self.note("create", name, self.files[name])
-            self.opened[descriptor] = self.files.setdefault(name, name)
+            file = self.files.setdefault(name, name)
+            self.opened[descriptor] = _Open(file, synced=bool(flags & SYNCED))
             if existed and flags & os.O_TRUNC:
-                self.changed("truncate", self.opened[descriptor])
+                self.changed("truncate", descriptor)
         return descriptor
+
+    def copier(self, real: Callable) -> Callable:
+        """Stand in for os.dup and os.dup2."""
+
+        def dup(fd: int, *args: Any, **keywords: Any) -> int:
+            copy = real(fd, *args, **keywords)
+            self.opened[copy] = self.opened.get(fd, _Open())
+            return copy
+
+        return dup
 
     def writer(self, real: Callable, where: int) -> Callable:
         """Stand in for a call that changes the file that argument `where` stands for."""
@@ -185,9 +238,7 @@ class _Recorder:
         def change(*args: Any, **keywords: Any) -> Any:
             result = real(*args, **keywords)
             if len(args) > where:
-                target = args[where]
-                known = self.opened.get(target) if isinstance(target, int) else self.file(target)
-                self.changed(call, known)
+                self.changed(call, args[where])
             return result
 
         return change
@@ -197,16 +248,15 @@ class _Recorder:
 
         def fsync(fd: Any) -> None:
             number = fd if isinstance(fd, int) else fd.fileno()
-            if POSIX or number not in self.folders:
+            if POSIX or not self.opened.get(number, _Open()).folder:
                 real(fd)
-            if number in self.folders:
-                self.note("fsync folder", self.folders[number], "")
-            elif number in self.opened:
-                file = self.opened[number]
-                for name in [name for name, each in self.files.items() if each == file]:
-                    self.note("fsync", name, file, self.data(name))
+            self.sync(number)
 
         return fsync
+
+    def sync_all(self) -> None:
+        """Stand in for os.sync. Not done for real: it waits for the disks of the whole machine."""
+        self.note("sync", ".", "")
 
     def renamer(self, real: Callable) -> Callable:
         """Stand in for os.rename and os.replace."""
@@ -231,6 +281,8 @@ class _Recorder:
                 file = self.file(path)
                 del self.files[self.name(path)]
                 self.note("unlink", self.name(path), file)
+            elif self.opened.get(dir_fd, _Open()).folder == ".":
+                self.miss("os.unlink with dir_fd")
 
         return unlink
 
@@ -251,27 +303,51 @@ class _Recorder:
         with self.read(os.path.join(self.folder, name)) as file:
             return file.readall()
 
-    def changed(self, call: str, file: str | None) -> None:
-        """Note a change of a file's contents, if they did change and the file still has a name."""
+    def changed(self, call: str, target: Any) -> None:
+        """Note a change of a file's contents, if they did change and the file still has a name.
+
+        `target` is a descriptor or a path.
+        """
+        known = self.opened.get(target, _Open()) if isinstance(target, int) else _Open()
+        file = known.file if isinstance(target, int) else self.file(target)
         name = next((name for name, each in self.files.items() if each == file), None)
-        if file is None or name is None:
+        if not file or name is None:
             return
         data = self.data(name)
         if data != self.held.get(file):
             self.note(call, name, file, data)
+        if known.synced and call == "write":
+            self.sync(target)
+
+    def sync(self, descriptor: int) -> None:
+        """Note that what is behind a descriptor was put on the disk."""
+        file, folder, _ = self.opened.get(descriptor, _Open())
+        if folder:
+            self.note("fsync folder", folder, "")
+        for name in [name for name, each in self.files.items() if each == file]:
+            self.note("fsync", name, file, self.data(name))
+
+    def miss(self, call: str) -> None:
+        """Note a call that cannot be followed."""
+        line, by = _line()
+        where = f", line {line[1]} of {by} `{line_text(*line)}`" if line else ""
+        self.unseen.append(call + where)
 
     def note(self, call: str, name: str, file: str, data: bytes = b"", to: str = "") -> None:
         self.held[file] = data
         if len(self.operations) < MOST_OPERATIONS:
-            self.operations.append(Operation(call, name, file, data, to, _line()))
+            self.operations.append(Operation(call, name, file, data, to, *_line()))
 
 
-def _line() -> Line | None:
-    """Return the line of the learner's that is running: neither Python's, a package's nor ours."""
+def _line() -> tuple[Line | None, str]:
+    """Return the line of the learner's that is running, and the function it is in.
+
+    A line of the learner's is neither Python's, nor a package's, nor ours.
+    """
     frame = sys._getframe(1)
     while frame and frame.f_code is not record.__code__:
         file = frame.f_code.co_filename
         if not (is_library(file) or file.startswith((HERE, "<frozen "))):
-            return file, frame.f_lineno
+            return (file, frame.f_lineno), frame.f_code.co_name
         frame = frame.f_back
-    return None
+    return None, ""

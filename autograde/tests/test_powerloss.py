@@ -1,9 +1,13 @@
 """What a simulated power cut may leave, by the rules that crashlab.powerloss states."""
 
+import html
 import io
 import json
 import os
+import re
 import shutil
+import sqlite3
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -203,10 +207,40 @@ def in_a_notebook(path: Path) -> None:
     beside(path).replace(path)
 
 
+def with_dup(path: Path) -> None:
+    handle = os.open(beside(path), os.O_WRONLY | os.O_CREAT)
+    os.write(handle, NEW)
+    copy = os.dup(handle)
+    os.close(handle)
+    os.fsync(copy)
+    os.rename(beside(path), path)
+
+
+def with_synced_writes(path: Path) -> None:
+    handle = os.open(beside(path), os.O_WRONLY | os.O_CREAT | os.O_SYNC)
+    os.write(handle, NEW)
+    os.rename(beside(path), path)
+
+
+def with_a_synced_file(path: Path) -> None:
+    with open(beside(path), "wb", opener=lambda p, flags: os.open(p, flags | os.O_DSYNC)) as file:
+        file.write(NEW)
+    os.rename(beside(path), path)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="Windows does not rename onto a file")
 @pytest.mark.parametrize(
     "save",
-    [with_mkstemp, with_named_file, with_descriptors, with_names_of_its_own, in_a_notebook],
+    [
+        with_mkstemp,
+        with_named_file,
+        with_descriptors,
+        with_names_of_its_own,
+        in_a_notebook,
+        with_dup,
+        with_synced_writes,
+        with_a_synced_file,
+    ],
 )
 def test_all_ways_to_ask_are_seen(save: Callable) -> None:
     report = cuts(save)
@@ -214,16 +248,73 @@ def test_all_ways_to_ask_are_seen(save: Callable) -> None:
     assert report.whole and report.returned == ("old", "new")
 
 
+@pytest.mark.skipif(not hasattr(os, "O_SYNC"), reason="Windows has no O_SYNC")
+def test_a_synced_write_in_place_can_still_be_cut_half_way() -> None:
+    def overwritten(path: Path) -> None:
+        handle = os.open(path, os.O_WRONLY | os.O_SYNC)
+        os.write(handle, OLD.replace(b"1", b"2").replace(b"long", b"LONG"))
+
+    report = cuts(overwritten)
+    assert calls(report) == ["write", "fsync"]
+    assert report.at("write") == {"old", "torn"} and not report.whole
+
+
+@pytest.mark.skipif(not hasattr(os, "sync"), reason="Windows has no os.sync")
+def test_sync_puts_everything_on_the_disk() -> None:
+    def replaced(path: Path, data_first: bool) -> None:
+        beside(path).write_bytes(NEW)
+        if data_first:
+            os.sync()
+        os.replace(beside(path), path)
+        os.sync()
+
+    report = cuts(lambda path: replaced(path, True))
+    assert calls(report) == ["create", "write", "sync", "rename", "sync"]
+    assert report.whole and report.durable
+    report = cuts(lambda path: replaced(path, False))
+    assert not report.whole and report.durable
+
+
+def test_macos_forces_its_disk_by_fcntl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "FULL_SYNC", 51)
+    recording = recorder._Recorder(tmp_path)
+    descriptor = recording.open(tmp_path / "save", os.O_WRONLY | os.O_CREAT)
+    recording.hear("fcntl.fcntl", (descriptor, 2, 0))
+    recording.hear("fcntl.fcntl", (descriptor, 51, 0))
+    os.close(descriptor)
+    assert [str(each) for each in recording.operations] == ["create save", "fsync save, 0 bytes"]
+
+
 def test_each_operation_knows_the_line_it_came_from() -> None:
-    table = str(cuts(with_fsync))
-    assert "simulated" in table
-    rows = {row.split()[1]: row for row in table.splitlines() if row[:5].strip().isdigit()}
-    assert rows["create"].endswith('with open(beside(path), "wb") as file:')
-    assert rows["write"].endswith("file.flush()")
-    assert rows["fsync"].endswith("os.fsync(file.fileno())")
-    assert "old, new" in rows["rename"]
-    page = cuts(in_place)._repr_html_()
-    assert "simulated" in page and "<b style" in page and "path.write_bytes(NEW)" in page
+    title, head, *rows = str(cuts(with_both)).splitlines()
+    assert title == "run: power cuts, simulated"
+    assert head.split("  ")[0] == "where" and head.endswith("a cut right after may leave")
+    assert [row.split()[0:4:3] for row in rows[1:5]] == [["line", "with_fsync"]] * 4
+    assert rows[5].split()[0:4:3] == ["line", "sync_folder"]
+    expected = [
+        ("", "nothing yet", "old"),
+        ('with open(beside(path), "wb") as file:', "create", "old"),
+        ("file.flush()", "write", "old"),
+        ("os.fsync(file.fileno())", "fsync", "old"),
+        ("os.replace(beside(path), path)", "rename", "old, new"),
+        ("os.fsync(descriptor)", "fsync folder; then it returned", "new"),
+    ]
+    for row, (code, asks, words) in zip(rows, expected, strict=True):
+        assert code in row and f"  {asks}" in row and row.endswith(f"  {words}")
+
+
+def test_the_page_shows_the_same_table() -> None:
+    for save in (in_place, with_both):
+        report = cuts(save)
+        page = re.sub(r"<b style[^>]*>|</b>|</?code>", "", report._repr_html_())
+        cells = [html.unescape(cell) for cell in re.findall(r"<t[hd] [^>]*>([^<]*)<", page)]
+        text = [row.rstrip() for row in str(report).splitlines()]
+        assert re.search(r"<caption[^>]*>([^<]*)<", page)[1] == text[0]
+        rows = [cells[n : n + 4] for n in range(0, len(cells), 4)]
+        assert [" ".join(" ".join(row).split()) for row in rows] == [
+            " ".join(row.split()) for row in text[1:]
+        ]
+    assert '<b style="color' in cuts(in_place)._repr_html_()
 
 
 def test_the_buffer_is_pythons_own() -> None:
@@ -247,7 +338,8 @@ def test_a_file_left_open_reaches_the_system_when_the_function_ends() -> None:
 
     report = power_cuts(left_open, saved, judge)
     assert report.cuts[-1].operation.at is None
-    assert "(as it ended)" in str(report)
+    assert "as it ended" in str(report)
+    assert "right after truncate run-217.json, line" in report.verdict()
 
 
 def test_a_copy_and_a_file_from_elsewhere_are_followed() -> None:
@@ -261,7 +353,7 @@ def test_a_copy_and_a_file_from_elsewhere_are_followed() -> None:
 
     report = cuts(copied)
     assert report.at("run-217.bak") == {"old"}
-    assert report.at("(elsewhere)") == {"old", "empty", "torn", "new"}
+    assert report.at("(another folder)") == {"old", "empty", "torn", "new"}
     assert report.at("unused") == set()
     assert report.at("fsync folder") == set(report.returned) == {"old", "empty", "torn", "new"}
 
@@ -304,20 +396,77 @@ def test_too_many_states_are_refused() -> None:
         states_after_cut(found, before, 57)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="Windows has no fork")
-def test_what_is_not_recorded_is_refused() -> None:
-    def linked(path: Path) -> None:
-        os.link(path, beside(path))
+def linked(path: Path) -> None:
+    os.link(path, beside(path))
 
-    def in_a_child(path: Path) -> None:
-        if os.fork() == 0:
-            path.write_bytes(NEW)
-            os._exit(0)
-        os.wait()
 
-    for function in (linked, in_a_child):
-        with pytest.raises(BenchError, match="in a way that the recorder of file operations"):
-            cuts(function)
+def symlinked(path: Path) -> None:
+    path.with_name("data").write_bytes(NEW)
+    beside(path).symlink_to("data")
+    os.replace(beside(path), path)
+
+
+def renamed_in_its_folder(path: Path) -> None:
+    folder = os.open(path.parent, os.O_RDONLY)
+    beside(path).write_bytes(NEW)
+    os.rename(beside(path).name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def opened_in_its_folder(path: Path) -> None:
+    folder = os.open(path.parent, os.O_RDONLY)
+    handle = os.open(beside(path).name, os.O_WRONLY | os.O_CREAT, dir_fd=folder)
+    os.write(handle, NEW)
+    os.replace(beside(path), path)
+
+
+def removed_in_its_folder(path: Path) -> None:
+    folder = os.open(path.parent, os.O_RDONLY)
+    os.unlink(path.name, dir_fd=folder)
+
+
+def moved_by_a_program(path: Path) -> None:
+    beside(path).write_bytes(NEW)
+    subprocess.run(["mv", beside(path), path], check=True)
+
+
+def in_a_child(path: Path) -> None:
+    if os.fork() == 0:
+        path.write_bytes(NEW)
+        os._exit(0)
+    os.wait()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has none of these")
+@pytest.mark.parametrize(
+    ("save", "named"),
+    [
+        (linked, "os.link, line"),
+        (symlinked, "os.symlink, line"),
+        (renamed_in_its_folder, "a rename with src_dir_fd or dst_dir_fd, line"),
+        (opened_in_its_folder, "os.open with dir_fd, line"),
+        (removed_in_its_folder, "os.unlink with dir_fd, line"),
+        (moved_by_a_program, r"a program of its own \(subprocess\), line"),
+        (in_a_child, "os.fork, line"),
+    ],
+)
+def test_what_is_not_recorded_is_refused_by_name(save: Callable, named: str) -> None:
+    with pytest.raises(BenchError, match=rf"run uses {named} \d+ of {save.__name__} `.*does not"):
+        cuts(save)
+
+
+def test_a_change_by_none_of_pythons_calls_is_refused() -> None:
+    def by_a_database(path: Path) -> None:
+        db = sqlite3.connect(beside(path))
+        db.execute("CREATE TABLE done (step)")
+        db.close()
+
+    def then_renamed(path: Path) -> None:
+        by_a_database(path)
+        os.replace(beside(path), path)
+
+    for save in (by_a_database, then_renamed):
+        with pytest.raises(BenchError, match="changed its folder by something else than is record"):
+            cuts(save)
 
 
 def test_a_stub_a_failure_and_too_much_are_named() -> None:
@@ -348,7 +497,10 @@ def test_a_stub_a_failure_and_too_much_are_named() -> None:
     with pytest.raises(BenchError, match="many asks for 500 file operations or more"):
         power_cuts(many, saved, judge)
     report = power_cuts(nothing, saved, judge)
-    assert report.cuts == () and report.returned == ("old",) and not report.durable
+    assert report.cuts == () and report.before == report.returned == ("old",)
+    assert not report.durable
+    last = " ".join(str(report).splitlines()[-1].split())
+    assert last == "nothing yet; then it returned old"
 
 
 def test_the_same_function_gives_the_same_report() -> None:

@@ -3,7 +3,7 @@
 #
 # **How do you save so that no kill can lose the save?**
 #
-# 90 minutes · 24 points · before this: `00_start_here`
+# 100 minutes · 24 points · before this: `00_start_here`
 #
 # In May 2026 a camera server kept its settings in one JSON file and wrote it in place.
 # A restart fell between the moment the file was emptied and the moment it was filled.
@@ -13,7 +13,8 @@
 #
 # It took two mistakes: a *save* that a kill can tear, and a *load* that takes a torn file for a first start.
 # You will write a save and a load that make neither, then the loop that uses them, and you will try all
-# three against kills of a real process.
+# three against kills of a real process. The part "When the power goes" you can do on another day: nothing after it
+# needs it.
 
 # %%
 import json
@@ -22,9 +23,9 @@ import sys
 import tempfile
 from contextlib import contextmanager
 
-from crashlab import DATA, SoundStore, WorkFolder, explore, launch
+from crashlab import DATA, BenchError, SoundStore, WorkFolder, explore, launch
 from crashlab.figures import side_by_side
-from crashlab.powerloss import power_cuts
+from crashlab.powerloss import operations, power_cuts
 from crashlab.quiz import differs
 from crashlab.watch import renames
 
@@ -305,8 +306,8 @@ with folder_with_old_save() as folder:
 # %% [markdown]
 # ## Fix it: `save`
 #
-# Write `save(path, state)`. After it returns, the file at `path` holds `state` as JSON. Whenever the process
-# is killed, the file holds either the whole old save or the whole new one.
+# Write `save(path, state)`. After it returns, the file at `path` holds `state` as JSON in UTF-8. Whenever the
+# process is killed, the file holds either the whole old save or the whole new one.
 #
 # The means is a file of its own for the new save, and one **atomic** call at the end: a call that either has
 # happened or has not, with nothing in between that anybody could see. `os.replace(source, target)` is one, as
@@ -430,7 +431,7 @@ with WorkFolder.fresh() as folder:
     )
     raw = folder.checkpoint.read_bytes()
 try:
-    found = json.loads(raw)
+    found = json.loads(raw.decode("utf-8"))
 except ValueError:
     found = raw
 assert found == NEW | {"done": ["clone zlib", "编译 zlib"]}, (
@@ -491,17 +492,20 @@ side_by_side(
 # Up to the rename a kill leaves the old save, from then on the new one. A kill can cost you the newest step. It can no
 # longer cost you the save.
 #
-# It can leave something lying about. Here the kill falls at the last moment at which the save is still the old one:
+# It can leave something lying about. Here the kill falls at the last moment at which the save is still the old one.
+# Then the save is done once more:
 
 # %%
 last_old = [kill.point for kill in report_save.kills if kill.outcome == "old"][-1]
 with folder_with_old_save() as folder:
     print(launch(overwrite, folder, kill_before=last_old, fine=True))
-    print(sorted(path.name for path in folder.path.iterdir()))
+    print(what_is_left(folder), sorted(path.name for path in folder.path.iterdir()))
+    print(launch(overwrite, folder))
+    print(what_is_left(folder), sorted(path.name for path in folder.path.iterdir()))
 
 # %% [markdown]
 # Nobody reads what lies beside the checkpoint. If each save takes a new name, such files pile up, and a start should
-# remove them; if all take the same name, the next save writes over it.
+# remove them; if all take the same name, the next save must write over it.
 #
 # One limit, so that you claim no more than you have shown: these were kills of a *process*.
 
@@ -509,30 +513,24 @@ with folder_with_old_save() as folder:
 # ## When the power goes
 #
 # A kill ends a process. The operating system lives on and keeps what it was handed. When the *power* goes, the
-# operating system goes too, and only what is on the disk is left. What is on the disk, and when?
+# operating system goes too, and only what is on the disk is left. Four rules tell what that is:
 #
-# * Written data wait in the memory of the operating system, some seconds or longer. `os.fsync(file.fileno())` returns
-#   when all that it was handed of this file is on the disk.
-# * What still waits in the *process's* buffer it was never handed. `file.flush()` hands it over.
-# * A name is an entry of its folder, and the folder has an fsync of its own. Until then a rename can be undone by the
-#   cut, and it can also be on the disk *before* the data of the file that it names.
+# 1. **Contents.** What you write to a file, and that you emptied it, the operating system keeps in memory for some
+#    seconds or longer. A cut in that time may leave none of it on the disk, a part, or all.
+#    `os.fsync(file.fileno())` returns when the disk has confirmed all that the operating system holds of the file.
+# 2. **The buffer.** What still waits in the buffer of the *process*, the operating system does not hold. An fsync does
+#    nothing for it. `file.flush()` hands it over.
+# 3. **Names.** A name is an entry of its folder, and the folder has an fsync of its own. A rename is on the disk or it
+#    is not, never half. Until the fsync of the folder a cut can undo it.
+# 4. **No order.** Names do not wait for contents. A rename can be on the disk *before* the data of the file, and then
+#    the name stands for a file that is empty or cut short.
 #
 # Nobody here pulls a plug: **this is a simulation.** `power_cuts` runs a function in a process, records what it asks of
-# the operating system, and works out by these rules what a cut after each request may leave. The rules, and what they
-# leave out, are at the top of `crashlab/powerloss.py`. (Windows cannot open a folder. The simulation takes the call for
-# done there, so that you get the same answers.)
+# the operating system, and works out by these rules what a cut right after each request may leave. What the rules
+# leave out is listed at the top of `crashlab/powerloss.py`.
 
 
 # %%
-def sync_folder(path):
-    """Put the names in a folder on the disk."""
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
 def in_place(path, text):
     path.write_text(text, encoding="utf-8")
 
@@ -552,16 +550,11 @@ def replaced_with_fsync(path, text):
     os.replace(temporary, path)
 
 
-def replaced_with_both(path, text):
-    replaced_with_fsync(path, text)
-    sync_folder(path.parent)
-
-
-WAYS = [in_place, replaced, replaced_with_fsync, replaced_with_both]
+WAYS = [in_place, replaced, replaced_with_fsync]
 
 # %% [markdown]
-# **Predict.** Each of the four has *returned*. A moment later the power goes. What is the worst that can be under the
-# checkpoint's name? Assign to `predicted_power` a list of four words, one for each of `WAYS`:
+# **Predict.** Each of the three has *returned*. A moment later the power goes. What is the worst that can be under the
+# checkpoint's name? Assign to `predicted_power` a list of three words, one for each of `WAYS`:
 #
 # * `"torn"` if the save may be damaged (an empty file counts),
 # * `"old"` if it is whole for certain, but may be the old one,
@@ -569,20 +562,26 @@ WAYS = [in_place, replaced, replaced_with_fsync, replaced_with_both]
 
 # %% answer id="predict_power"
 ### BEGIN SOLUTION
-predicted_power = ["torn", "torn", "old", "new"]
+predicted_power = ["torn", "torn", "old"]
 ### END SOLUTION
 
 # %% wrong loses="predict_power_check" why="a rename is atomic, so the power cannot tear it either"
-predicted_power = ["torn", "old", "old", "new"]
+predicted_power = ["torn", "old", "old"]
+
+# %% wrong loses="predict_power_check" why="what was closed is on the disk"
+predicted_power = ["torn", "new", "new"]
 
 # %% wrong loses="predict_power_check" why="what has returned is on the disk"
-predicted_power = ["new", "new", "new", "new"]
+predicted_power = ["new", "new", "new"]
 
 # %% wrong loses="predict_power_check" why="fsync puts the rename that follows on the disk too"
-predicted_power = ["torn", "torn", "new", "new"]
+predicted_power = ["torn", "torn", "new"]
+
+# %% wrong loses="predict_power_check" why="one word for all of them"
+predicted_power = "torn"
 
 # %% right why="a tuple"
-predicted_power = ("torn",) * 2 + ("old", "new")
+predicted_power = (*("torn",) * 2, "old")
 
 
 # %% test id="predict_power_check" points=1
@@ -599,26 +598,56 @@ measured = [
     "torn" if not report.whole else "new" if report.durable else "old" for report in reports
 ]
 problem = differs(predicted_power, measured, [way.__name__ for way in WAYS])
-assert not problem, (
-    f"{problem}. Ask of each: who forced the data to the disk, and who forced the name?"
-)
+hints = {
+    "in_place": "Whose contents does it change? See rule 1.",
+    "replaced": "What forces the data to the disk before they get their name? See rules 1 and 4.",
+    "replaced_with_fsync": "What is on the disk for certain, the data, the name or both? See rules 1 and 3.",
+}
+hint = "".join(f" {text}" for name, text in hints.items() if problem.startswith(f"{name}:"))
+assert not problem, f"{problem}.{hint}"
 
 # %% [markdown]
-# Here is what each asks of the operating system, and what a cut right after it may leave. Read the line of the rename
-# in the second and in the third.
+# Here is what each asks of the operating system, and what a cut right after it may leave. The last row of a table is
+# what you predicted: everything is asked, and the function has returned.
 
 # %%
 display(*reports)
 
 # %% [markdown]
+# * `in_place`: a kill after the truncate found the file empty, always. A cut may find the old save, because the
+#   truncate itself may not have reached the disk. So what you saw above, "the old save is gone", holds for kills.
+# * `replaced`: all is well up to the rename. From then on the new name may be on the disk and its data not.
+#   `write_text` closed the file, and a close is **no** fsync: it hands the data over, no more.
+# * `replaced_with_fsync`: at the rename there is no "torn" any more, only "old, new". The save is whole. But "old" is
+#   still in the last row: a rename that has returned can be undone.
+#
 # ## Fix it: `save_durably`
 #
-# Write `save_durably(path, state)`. Two promises:
+# Take that last "old" away. Write `save_durably(path, state)`. The file at `path` then holds `state` as JSON in UTF-8,
+# and two promises hold:
 #
 # * **Whole:** whenever the power goes, before, within or after, the checkpoint is the whole old save or the whole new.
 # * **Durable:** once it has returned, the checkpoint is the new one, whatever happens to the power.
 #
-# `sync_folder` from above is yours to use. About seven lines.
+# The first save, with no checkpoint there yet, is to be as good: whole or not there, and durable. And what a cut during
+# an earlier save has left beside the checkpoint must not spoil a later one. About seven lines. This function is yours
+# to use:
+
+
+# %%
+def sync_folder(path):
+    """Put the names in a folder on the disk."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+# %% [markdown]
+# On Windows `os.open` refuses a folder, so there `sync_folder` fails. The simulation takes both calls for done, so use
+# it here all the same. A program for Windows has to leave it out. What the fsync of the file gives you, you keep; when
+# the new name reaches the disk is for Windows to decide.
 #
 # <details><summary>Hint</summary>
 #
@@ -691,6 +720,150 @@ def save_durably(path, state):
     sync_folder(path.parent)
 
 
+# %% wrong loses="durable_whole" why="makes room for the new name first"
+def save_durably(path, state):
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    path.unlink(missing_ok=True)
+    temporary.rename(path)
+    sync_folder(path.parent)
+
+
+# %% wrong loses="durable_whole" why="copies the new file into the place of the old one"
+def save_durably(path, state):
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(json.dumps(state), encoding="utf-8")
+    path.write_bytes(temporary.read_bytes())
+    with open(path, "r+b") as file:
+        os.fsync(file.fileno())
+    temporary.unlink()
+    sync_folder(path.parent)
+
+
+# %% wrong loses="durable_whole durable_returned" why="where nothing is, nothing can be torn"
+def save_durably(path, state):
+    if not path.exists():
+        path.write_text(json.dumps(state), encoding="utf-8")
+        return
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+# %% wrong loses="durable_saves" why="appends to the temporary file, which an earlier cut may have left"
+def save_durably(path, state):
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "a", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+# %% wrong loses="durable_saves" why="opens the temporary file without emptying it"
+def save_durably(path, state):
+    temporary = path.with_name(path.name + ".tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT, 0o600)
+    os.write(handle, json.dumps(state).encode())
+    os.fsync(handle)
+    os.close(handle)
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+# %% wrong loses="durable_saves" why="refuses for ever when an earlier cut has left its temporary file"
+def save_durably(path, state):
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "x", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+# %% wrong loses="durable_saves durable_whole durable_returned" why="takes the mode from a checkpoint that the first save does not have"
+def save_durably(path, state):
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.chmod(temporary, path.stat().st_mode)
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+# %% wrong loses="durable_saves durable_whole durable_returned" why="only renews a save, never makes the first"
+def save_durably(path, state):
+    if not path.exists():
+        return
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+# %% wrong loses="durable_saves" why="saves the state of the example, whatever it is given"
+def save_durably(path, state):
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(NEW, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+# %% wrong loses="durable_saves" why="writes Latin-1"
+def save_durably(path, state):
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "w", encoding="latin-1") as file:
+        json.dump(state, file, ensure_ascii=False)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+# %% wrong loses="durable_saves" why="writes UTF-16, which json.loads would find out by itself"
+def save_durably(path, state):
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "wb") as file:
+        file.write(json.dumps(state).encode("utf-16"))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+# %% wrong loses="durable_saves" why="temporary files belong in the temporary folder"
+def save_durably(path, state):
+    handle, temporary = tempfile.mkstemp()
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+# %% wrong loses="durable_saves durable_whole durable_returned" why="saves nothing, and nothing of that is ever torn"
+def save_durably(path, state):
+    sync_folder(path.parent)
+
+
 # %% right why="descriptors, no buffer to flush"
 def save_durably(path, state):
     temporary = path.with_suffix(".new")
@@ -714,32 +887,121 @@ def save_durably(path, state):
     sync_folder(path.parent)
 
 
-# %% test id="durable_whole" points=2
+# %% right why="each write waits for the disk, and so does the last call"
+def save_durably(path, state):
+    temporary = path.with_name(path.name + ".tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_SYNC", 0)
+    handle = os.open(temporary, flags, 0o600)
+    os.write(handle, json.dumps(state).encode())
+    if not hasattr(os, "O_SYNC"):
+        os.fsync(handle)
+    os.close(handle)
+    os.replace(temporary, path)
+    os.sync() if hasattr(os, "sync") else sync_folder(path.parent)
+
+
+# %% [markdown]
+# First, does it save at all? The first check saves twice: with no checkpoint there yet, and then with a longer file left
+# over under the name that your first save has renamed. It watches where that file lies. The other two cut the power. All
+# three run your function in the simulation, so that `sync_folder` works on Windows too.
+
+
+# %% test id="durable_saves" points=1
+def saved(when, folder, state):
+    try:
+        asked = operations(save_durably, folder.checkpoint, state, folder=folder.path)
+    except BenchError as error:
+        raise type(error)(f"{when}, {error}; expected it to save") from None
+    try:
+        found = json.loads(folder.checkpoint.read_bytes().decode("utf-8"))
+    except FileNotFoundError:
+        found = "no file"
+    except ValueError:
+        found = folder.checkpoint.read_bytes()
+    assert found == state, f"{when}, save_durably left {found}; expected {state}, as JSON in UTF-8"
+    return [each.name for each in asked if each.to == folder.checkpoint.name]
+
+
+FIRST = {"done": ["clone zlib"], "steps_used": 1, "note": "prêt à compiler"}
+with WorkFolder.fresh() as folder:
+    renamed = saved("with no checkpoint there yet", folder, FIRST)
+    strays = [name for name in renamed if os.path.isabs(name)]
+    assert not strays, (
+        f"the new save was renamed from {strays[0]}: put it beside the checkpoint, since a rename from "
+        "another file system is refused, or becomes a copy that can be torn"
+    )
+    for name in renamed:
+        (folder.path / name).write_text(json.dumps(FIRST) * 2, encoding="utf-8")
+    saved(f"with {' '.join(renamed)} left over from an earlier cut", folder, NEW)
+
+
+# %% test id="durable_whole" points=1
 def overwrite_durably(folder):
     save_durably(folder.checkpoint, NEW)
 
 
-report_durable = power_cuts(overwrite_durably, folder_with_old_save, what_is_left)
-assert "new" in report_durable.returned, (
-    f"after save_durably has returned, the checkpoint is {report_durable.returned[-1]!r} even with the "
-    "power on; expected 'new'"
-)
-assert report_durable.whole, (
-    f"simulated: {report_durable.verdict()}. Ask whether all of the new file was on the disk before it got "
-    "its name. To see every cut, run report_durable in a cell of its own."
-)
+def where_to_look(report):
+    cut = report.damage[0]
+    if "lost" in set(cut.outcomes) - set(report.harmless):
+        return (
+            '"lost" means that nothing is under the checkpoint\'s name: what took the old save away '
+            "before the new one was there?"
+        )
+    if cut.operation.call == "rename":
+        return "When the file got its name, which of its data had been handed over and forced to the disk?"
+    return "That changes the checkpoint's own file, and a cut can leave half of it: see rule 1."
+
+
+WORLDS = {
+    "over an old save": (folder_with_old_save, ("old", "new")),
+    "with no checkpoint there yet": (WorkFolder.fresh, ("lost", "new")),
+}
+for when, (world, harmless) in WORLDS.items():
+    found = power_cuts(overwrite_durably, world, what_is_left, harmless=harmless)
+    assert "new" in found.returned, (
+        f"simulated, {when}: after save_durably has returned, {' or '.join(found.returned)} is possible and "
+        "'new' is not; expected 'new'. The first check says what it saves."
+    )
+    assert found.whole, (
+        f"simulated, {when}: {found.verdict()}. {where_to_look(found)} To see every cut, run the cell "
+        "below the checks."
+    )
 
 # %% test id="durable_returned" points=1
-report_returned = power_cuts(overwrite_durably, folder_with_old_save, what_is_left)
-assert report_returned.durable, (
-    f"simulated: after save_durably has returned and the power goes, the checkpoint may be "
-    f"{' or '.join(report_returned.returned)}; expected 'new' and nothing else. Ask who put the data on "
-    "the disk, and after that the name. To see every cut, run report_returned in a cell of its own."
+for when, (world, harmless) in WORLDS.items():
+    found = power_cuts(overwrite_durably, world, what_is_left, harmless=harmless)
+    hint = "The rename can be undone: what puts it on the disk, and is that asked for after it?"
+    if "new" not in found.returned:
+        hint = "The first check says what it saves."
+    elif not set(found.returned) <= set(harmless):
+        hint = "Its name is on the disk, its data perhaps not: what forces all of them there?"
+    assert found.durable, (
+        f"simulated, {when}: after save_durably has returned and the power goes, the checkpoint may be "
+        f"{' or '.join(found.returned)}; expected 'new' and nothing else. {hint} To see every cut, run the "
+        "cell below the checks."
+    )
+
+# %% [markdown]
+# The best of the three above, then your save over an old one, then your first save, where "lost" means only that nothing
+# is there yet:
+
+# %%
+display(
+    power_cuts_in(replaced_with_fsync),
+    power_cuts(overwrite_durably, folder_with_old_save, what_is_left),
+    power_cuts(overwrite_durably, WorkFolder.fresh, what_is_left, harmless=("lost", "new")),
 )
 
 # %% [markdown]
-# What you have shown is the order of your requests, not the disk. Some disks say "done" while the data are in a memory
-# of their own, and macOS needs `fcntl.F_FULLFSYNC` to get past it. The rest of this notebook goes on with your `save`.
+# Compare the last rows: in yours only "new" is left. A cut before that row can still cost you the newest save, but then
+# `save_durably` had not returned and had promised nothing.
+#
+# You have shown that you ask for the right things in the right order. You have not shown that a disk does what it is
+# asked. Some disks confirm data that are still in a memory of their own. On macOS an fsync does not ask them to empty
+# it; `fcntl.fcntl(file, fcntl.F_FULLFSYNC)` does.
+#
+# The rest of this notebook goes on with your `save`. From here on only processes die, and its checks have shown that
+# against this it is enough.
 
 # %% [markdown]
 # ## Fix it: `load`
@@ -777,12 +1039,12 @@ for sample in sorted(samples.iterdir()):
 # | nothing | returns `new_run()`: this is a first start |
 # | a checkpoint of this agent, version 1 | returns its state, all of it |
 # | bytes that are not one whole JSON text in UTF-8, such as a file cut short or empty | raises `TornCheckpoint` |
-# | JSON that is no checkpoint of this agent: not an object, its `"format"` not `"build-agent"`, or its `"version"` not a whole number from 1 up | raises `ForeignCheckpoint` |
+# | JSON that is no checkpoint of this agent: not an object, its `"format"` not `"build-agent"`, or its `"version"` not an integer from 1 up (`0`, `1.0`, `"1"` and `true` are none) | raises `ForeignCheckpoint` |
 # | a checkpoint of this agent with a `"version"` above 1, written by a newer program | raises `NewerCheckpoint` |
 #
 # An empty file is not "nothing": somebody made it, and something was lost. Nor is a path that cannot be read for another
-# reason, such as a missing permission or a folder in its place; let that error pass. Each refusal names the file in its
-# message, so that a person can go and look. About twelve lines.
+# reason, such as a missing permission or a folder in its place; let that `OSError` pass as it is. Each refusal names the
+# file in its message, so that a person can go and look. About twelve lines.
 #
 # The checks call your `load` through `try_load`, in a process of its own. It notes for each file what `load` returned or
 # raised, and whether the message named the file.
@@ -813,7 +1075,9 @@ def try_load(paths):
         except CheckpointRefused as error:
             unnamed = "" if path.name in str(error) else " without the file's name"
             notes.append(type(error).__name__ + unnamed)
-        except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
+        except OSError as error:
+            notes.append(f"OSError: {error}")
+        except (ValueError, LookupError, AttributeError, TypeError) as error:
             notes.append(f"{type(error).__name__}: {error}")
     return notes
 
@@ -833,14 +1097,14 @@ def load(path):
     Raises TornCheckpoint, ForeignCheckpoint or NewerCheckpoint, naming the file, rather than guess.
     """
     ### BEGIN SOLUTION
-    if not path.exists():
-        return new_run()
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return new_run()
     except ValueError as error:
         raise TornCheckpoint(f"{path} is not whole: {error}") from error
     ours = isinstance(state, dict) and state.get("format") == "build-agent"
-    if not ours or not isinstance(state.get("version"), int) or state["version"] < 1:
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
         raise ForeignCheckpoint(f"{path} is no checkpoint of the build agent")
     if state["version"] > 1:
         raise NewerCheckpoint(f"{path} has version {state['version']}; this agent reads version 1")
@@ -855,7 +1119,7 @@ def load(path):
     except (OSError, ValueError):
         return new_run()
     ours = isinstance(state, dict) and state.get("format") == "build-agent"
-    if not ours or not isinstance(state.get("version"), int) or state["version"] < 1:
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
         raise ForeignCheckpoint(path)
     if state["version"] > 1:
         raise NewerCheckpoint(path)
@@ -871,7 +1135,7 @@ def load(path):
     except ValueError:
         raise TornCheckpoint(path) from None
     ours = isinstance(state, dict) and state.get("format") == "build-agent"
-    if not ours or not isinstance(state.get("version"), int) or state["version"] < 1:
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
         raise ForeignCheckpoint(path)
     if state["version"] > 1:
         raise NewerCheckpoint(path)
@@ -887,7 +1151,7 @@ def load(path):
     except json.JSONDecodeError:
         raise TornCheckpoint(path) from None
     ours = isinstance(state, dict) and state.get("format") == "build-agent"
-    if not ours or not isinstance(state.get("version"), int) or state["version"] < 1:
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
         raise ForeignCheckpoint(path)
     if state["version"] > 1:
         raise NewerCheckpoint(path)
@@ -903,7 +1167,7 @@ def load(path):
     except ValueError:
         raise TornCheckpoint(path) from None
     ours = isinstance(state, dict) and state.get("format") == "build-agent"
-    if not ours or not isinstance(state.get("version"), int) or state["version"] < 1:
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
         raise ForeignCheckpoint(path)
     if state["version"] > 1:
         raise NewerCheckpoint(path)
@@ -919,7 +1183,7 @@ def load(path):
     except ValueError:
         raise TornCheckpoint(path) from None
     ours = state.get("format") == "build-agent"
-    if not ours or not isinstance(state.get("version"), int) or state["version"] < 1:
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
         raise ForeignCheckpoint(path)
     if state["version"] > 1:
         raise NewerCheckpoint(path)
@@ -935,7 +1199,7 @@ def load(path):
     except ValueError:
         raise TornCheckpoint(path) from None
     ours = isinstance(state, dict) and "format" in state
-    if not ours or not isinstance(state.get("version"), int) or state["version"] < 1:
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
         raise ForeignCheckpoint(path)
     if state["version"] > 1:
         raise NewerCheckpoint(path)
@@ -951,9 +1215,110 @@ def load(path):
     except ValueError:
         raise TornCheckpoint(path) from None
     ours = isinstance(state, dict) and state.get("format") == "build-agent"
-    if not ours:
+    version = state.get("version", 1) if ours else None
+    if type(version) is not int or version < 1:
         raise ForeignCheckpoint(path)
-    if state.get("version", 1) not in (0, 1):
+    if version > 1:
+        raise NewerCheckpoint(path)
+    return state
+
+
+# %% wrong loses="load_foreign" why="isinstance takes true for a whole number"
+def load(path):
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise TornCheckpoint(path) from None
+    ours = isinstance(state, dict) and state.get("format") == "build-agent"
+    if not ours or not isinstance(state.get("version"), int) or state["version"] < 1:
+        raise ForeignCheckpoint(path)
+    if state["version"] > 1:
+        raise NewerCheckpoint(path)
+    return state
+
+
+# %% wrong loses="load_foreign" why="makes a number of whatever the version is"
+def load(path):
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise TornCheckpoint(path) from None
+    ours = isinstance(state, dict) and state.get("format") == "build-agent"
+    try:
+        version = int(state["version"]) if ours else 0
+    except (KeyError, TypeError, ValueError):
+        version = 0
+    if version < 1:
+        raise ForeignCheckpoint(path)
+    if version > 1:
+        raise NewerCheckpoint(path)
+    return state
+
+
+# %% wrong loses="load_foreign" why="every number but 0 is a version"
+def load(path):
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise TornCheckpoint(path) from None
+    ours = isinstance(state, dict) and state.get("format") == "build-agent"
+    if not ours or type(state.get("version")) is not int or not state["version"]:
+        raise ForeignCheckpoint(path)
+    if state["version"] > 1:
+        raise NewerCheckpoint(path)
+    return state
+
+
+# %% wrong loses="load_foreign" why="counts versions from 0"
+def load(path):
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise TornCheckpoint(path) from None
+    ours = isinstance(state, dict) and state.get("format") == "build-agent"
+    if not ours or type(state.get("version")) is not int or state["version"] < 0:
+        raise ForeignCheckpoint(path)
+    if state["version"] > 1:
+        raise NewerCheckpoint(path)
+    return state
+
+
+# %% wrong loses="load_torn" why="lets json.loads guess the encoding"
+def load(path):
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_bytes())
+    except ValueError:
+        raise TornCheckpoint(path) from None
+    ours = isinstance(state, dict) and state.get("format") == "build-agent"
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
+        raise ForeignCheckpoint(path)
+    if state["version"] > 1:
+        raise NewerCheckpoint(path)
+    return state
+
+
+# %% wrong loses="load_newer" why="knows of version 2 only"
+def load(path):
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise TornCheckpoint(path) from None
+    ours = isinstance(state, dict) and state.get("format") == "build-agent"
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
+        raise ForeignCheckpoint(path)
+    if state["version"] == 2:
         raise NewerCheckpoint(path)
     return state
 
@@ -967,7 +1332,7 @@ def load(path):
     except ValueError:
         raise TornCheckpoint(path) from None
     ours = isinstance(state, dict) and state.get("format") == "build-agent"
-    if not ours or not isinstance(state.get("version"), int) or state["version"] < 1:
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
         raise ForeignCheckpoint(path)
     return new_run() | state
 
@@ -979,7 +1344,23 @@ def load(path):
     except (OSError, ValueError):
         raise TornCheckpoint(path) from None
     ours = isinstance(state, dict) and state.get("format") == "build-agent"
-    if not ours or not isinstance(state.get("version"), int) or state["version"] < 1:
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
+        raise ForeignCheckpoint(path)
+    if state["version"] > 1:
+        raise NewerCheckpoint(path)
+    return state
+
+
+# %% wrong loses="load_good" why="whatever cannot be read is torn"
+def load(path):
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise TornCheckpoint(path) from None
+    ours = isinstance(state, dict) and state.get("format") == "build-agent"
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
         raise ForeignCheckpoint(path)
     if state["version"] > 1:
         raise NewerCheckpoint(path)
@@ -995,7 +1376,7 @@ def load(path):
     except ValueError:
         raise TornCheckpoint("the checkpoint is torn") from None
     ours = isinstance(state, dict) and state.get("format") == "build-agent"
-    if not ours or not isinstance(state.get("version"), int) or state["version"] < 1:
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
         raise ForeignCheckpoint("not ours")
     if state["version"] > 1:
         raise NewerCheckpoint("too new")
@@ -1013,10 +1394,10 @@ def load(path):
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise TornCheckpoint(f"cannot read {path.name}") from error
     match state:
-        case {"format": "build-agent", "version": 1}:
+        case {"format": "build-agent", "version": version} if type(version) is int and version > 0:
+            if version > 1:
+                raise NewerCheckpoint(path.name)
             return state
-        case {"format": "build-agent", "version": int(version)} if version > 1:
-            raise NewerCheckpoint(path.name)
         case _:
             raise ForeignCheckpoint(path.name)
 
@@ -1027,13 +1408,14 @@ missing, good, a_folder = launch(try_load, paths).result()
 assert missing == new_run(), f"with no file, load gave {missing}; expected a new run's state"
 expected = json.loads((samples / "good.json").read_bytes())
 assert good == expected, f"from good.json, load gave {good}; expected {expected}"
-assert isinstance(a_folder, str), (
-    f"from a path that is a folder, load gave {a_folder}; expected an error"
+assert str(a_folder).startswith("OSError"), (
+    f"from a path that is a folder, load gave {a_folder}; expected the OSError of reading it to pass"
 )
 
 # %% [markdown]
 # A torn file can end anywhere. The check cuts a good checkpoint at every byte, from nothing to all but the last, and it
-# takes the samples that are torn.
+# takes the samples that are torn. Two more are not one JSON text in UTF-8: a good checkpoint in UTF-16, and one with the
+# rest of a longer save behind it.
 
 # %% test id="load_torn" points=2
 whole = (samples / "good.json").read_bytes()
@@ -1044,7 +1426,10 @@ with WorkFolder.fresh() as folder:
     ]
     for n, path in enumerate(cuts):
         path.write_bytes(whole[:n])
-    paths = [samples / name for name in torn] + cuts
+    others = [folder.path / "good.json in UTF-16", folder.path / "good.json and a rest"]
+    others[0].write_bytes(whole.decode("utf-8").encode("utf-16"))
+    others[1].write_bytes(whole + whole[-9:])
+    paths = [samples / name for name in torn] + others + cuts
     found = launch(try_load, paths).result()
 bad = [
     (path.name, note) for path, note in zip(paths, found, strict=True) if note != "TornCheckpoint"
@@ -1056,35 +1441,33 @@ assert not bad, (
 
 # %% test id="load_foreign" points=1
 names = ["foreign.json", "foreign_agent.json", "foreign_list.json", "foreign_version.json"]
-for name in names:
-    [note] = launch(try_load, [samples / name]).result()
-    assert note == "ForeignCheckpoint", (
-        f"{name}: load gave {note}; expected ForeignCheckpoint with the file's name"
-    )
-### BEGIN HIDDEN TESTS
-ours = '"format": "build-agent"'
+texts = ["{}", "17", "null", '"build-agent"', '{"format": null, "version": 1}']
+texts += ['{"format": "build-agent", "done": [], "steps_used": 0}']
+versions = ["0", "-3", "1.0", "1.5", "2.0", "true", "false", "null", '"1"', '"2"', "[1]"]
+texts += [
+    f'{{"format": "build-agent", "version": {version}, "done": [], "steps_used": 0}}'
+    for version in versions
+]
 with WorkFolder.fresh() as folder:
-    path = folder.path / "other.json"
-    for text in (
-        "{}",
-        "17",
-        "null",
-        f"{{{ours}}}",
-        f'{{{ours}, "version": "2"}}',
-        f'{{{ours}, "version": 0}}',
-    ):
-        path.write_text(text)
-        [note] = launch(try_load, [path]).result()
-        assert note == "ForeignCheckpoint", (
-            f"a file that holds {text}: load gave {note}; expected ForeignCheckpoint"
-        )
-### END HIDDEN TESTS
+    others = [folder.path / f"foreign number {n}.json" for n in range(len(texts))]
+    for path, text in zip(others, texts, strict=True):
+        path.write_text(text, encoding="utf-8")
+    found = launch(try_load, [samples / name for name in names] + others).result()
+for what, note in zip(names + texts, found, strict=True):
+    assert note == "ForeignCheckpoint", (
+        f"{what}: load gave {note}; expected ForeignCheckpoint with the file's name"
+    )
 
 # %% test id="load_newer" points=1
-[note] = launch(try_load, [samples / "newer.json"]).result()
-assert note == "NewerCheckpoint", (
-    f"newer.json: load gave {note}; expected NewerCheckpoint with the file's name"
-)
+with WorkFolder.fresh() as folder:
+    much_newer = folder.path / "version_17.json"
+    much_newer.write_text(json.dumps(new_run() | {"version": 17}), encoding="utf-8")
+    paths = [samples / "newer.json", much_newer]
+    found = launch(try_load, paths).result()
+for path, note in zip(paths, found, strict=True):
+    assert note == "NewerCheckpoint", (
+        f"{path.name}: load gave {note}; expected NewerCheckpoint with the file's name"
+    )
 
 # %% [markdown]
 # ## Fix it: `run`
@@ -1454,18 +1837,20 @@ explore(whole_agent, half_way, in_order(PLAN), inside=[run, load, save], harmles
 # <details><summary>One way to say it</summary>
 #
 # "I write the whole state to a temporary file in the same folder, close it, and rename it over the old checkpoint. The
-# rename is atomic, so a kill leaves the old save or the new one and never half of one. Writing in place is not safe:
-# opening for writing empties the file, and the data waits in a buffer until the close. On loading I take a missing file
-# as a first start, and nothing else: a torn, foreign or newer file is refused by name, because an empty restart would
-# repeat everything. The budget lives in the checkpoint, so a restart goes on counting. I charge a step before I perform
-# it, else a step that kills its process is free each time; the price is an attempt wasted per kill. Steps are recorded
-# by id, since a plan may name an action twice. What a checkpoint cannot do is tell me whether the step that was under
-# way took effect."
+# rename is atomic, so a kill leaves the old save or the new one and never half of one. If it has to outlive a power
+# cut, I fsync the file before the rename, so that the save is whole, and the folder after it, so that the rename
+# stays. Writing in place is not safe: opening for writing empties the file, and the data waits in a buffer until the
+# close. On loading I take a missing file as a first start, and nothing else: a torn, foreign or newer file is refused
+# by name, because an empty restart would repeat everything. The budget lives in the checkpoint, so a restart goes on
+# counting. I charge a step before I perform it, else a step that kills its process is free each time; the price is an
+# attempt wasted per kill. Steps are recorded by id, since a plan may name an action twice. What a checkpoint cannot do
+# is tell me whether the step that was under way took effect."
 # </details>
 #
 # **Often confused:** *atomic* and *durable*. Atomic: nobody ever sees half of it. Durable: once it has returned, it
-# stays, even when the power fails. `os.replace` gives you the first; the second takes an fsync of the file before it and
-# one of the folder after it.
+# stays. Against kills `os.replace` gives you both. When the power goes it gives you neither: the name can be on the disk
+# before the data, and the rename can be undone. An fsync of the file before it makes the save whole, an fsync of the
+# folder after it makes it durable.
 #
 # **They may ask next:**
 #
