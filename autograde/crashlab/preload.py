@@ -6,6 +6,8 @@ import importlib
 MODULES = [
     "crashlab.kill",
     "crashlab.world",
+    "crashlab.world.script",
+    "crashlab.world.toolchain",
     "email.message",
     "email.policy",
     "smtplib",
