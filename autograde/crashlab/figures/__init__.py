@@ -2,6 +2,7 @@
 
 from crashlab.figures.crash_map import crash_map, side_by_side
 from crashlab.figures.graph_lives import graph_lives
+from crashlab.figures.history import histories, history, rows
 from crashlab.figures.lives import lives
 from crashlab.figures.matrix import outcome_matrix
 from crashlab.figures.style import Picture, html, save_png
@@ -10,9 +11,12 @@ __all__ = [
     "Picture",
     "crash_map",
     "graph_lives",
+    "histories",
+    "history",
     "html",
     "lives",
     "outcome_matrix",
+    "rows",
     "save_png",
     "side_by_side",
 ]
