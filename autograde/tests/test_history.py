@@ -22,7 +22,11 @@ from matplotlib.path import Path as Curve
 
 from crashlab import launch
 from crashlab.figures import histories, history, rows
-from crashlab.figures.history import ROWS, SMALL, WIDTH, columns, track, tracks, words
+from crashlab.figures.history import track, tracks
+from crashlab.figures.history_fit import SMALL
+from crashlab.figures.history_places import WIDTH
+from crashlab.figures.history_steps import columns
+from crashlab.figures.history_text import ROWS, words
 from crashlab.figures.style import AMBER, BLUE, GREY, INK, PURPLE, RED, points
 from crashlab.history import Checkpoint, History, read_history, read_rows
 
@@ -380,6 +384,20 @@ def test_the_picture_has_alternative_text_and_takes_the_ink_of_the_page() -> Non
     assert "currentColor" in drawn._repr_html_()
 
 
+def test_a_narrow_page_scrolls_so_that_type_does_not_shrink() -> None:
+    for drawn in (
+        history(straight(InMemorySaver()), THREAD),
+        histories({"short": read(paused), "long": read(long)}),
+    ):
+        markup = drawn._repr_html_()
+        assert markup.startswith('<div style="overflow-x:auto"><div style="min-width:')
+        widths = [
+            float(width) * 96 / 72 for width in re.findall(r'<svg [^>]*width="([\d.]+)pt"', markup)
+        ]
+        least = int(re.search(r"min-width:(\d+)px", markup)[1])
+        assert max(widths) <= least < max(widths) + 1
+
+
 def test_nodes_side_by_side_are_on_one_edge() -> None:
     thread = read(parallel)
     assert [c.ran for c in thread.checkpoints][1:] == [
@@ -669,7 +687,7 @@ def test_an_empty_thread_is_a_sentence() -> None:
     assert read_history(graph, THREAD).checkpoints == ()
     drawn = history(graph, THREAD)
     assert repr(drawn) == "Thread run-1: 0 checkpoints\nNothing saved under thread run-1."
-    assert drawn._repr_html_().startswith("<svg")
+    assert drawn._repr_html_().count("<svg") == 1
 
 
 def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:
