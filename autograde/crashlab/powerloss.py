@@ -93,6 +93,17 @@ class PowerReport:
         """Return the outcomes possible after the operations that contain `text`, as printed."""
         return {word for cut in self.cuts if text in str(cut.operation) for word in cut.outcomes}
 
+    @property
+    def first_harm(self) -> str:
+        """After which request harm is possible first, whose line asked for it, and what harm."""
+        if not self.damage:
+            return ""
+        first = self.damage[0]
+        words = " or ".join(word for word in first.outcomes if word not in self.harmless)
+        where, code = _place(first.operation)
+        where = f"{where} `{code}`" if code else where
+        return f"right after {first.operation}, {where}: {words} is possible"
+
     def verdict(self) -> str:
         """Return the report in one sentence: the first harm, and what a return promises."""
         moments = f"{len(self.cuts)} operation{'s' if len(self.cuts) != 1 else ''}"
@@ -101,12 +112,8 @@ class PowerReport:
             after = "after it has returned, only new is possible"
         if not self.damage:
             return f"{self.name}: a power cut after each of its {moments} does no harm; {after}"
-        first = self.damage[0]
-        words = " or ".join(word for word in first.outcomes if word not in self.harmless)
-        where, code = _place(first.operation)
-        where = f"{where} `{code}`" if code else where
         return (
-            f"{self.name}, power cut right after {first.operation}, {where}: {words} is possible; "
+            f"{self.name}, power cut {self.first_harm}; "
             f"harm is possible after {len(self.damage)} of {moments}; {after}"
         )
 

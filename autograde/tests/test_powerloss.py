@@ -3,6 +3,7 @@
 import html
 import io
 import json
+import mmap
 import os
 import re
 import shutil
@@ -106,7 +107,12 @@ def test_a_rename_may_be_on_disk_before_the_data() -> None:
     assert report.at("write") == {"old"}
     assert report.at("rename") == {"old", "empty", "torn", "new"}
     assert "harm is possible after 1 of 3 operations" in report.verdict()
-    assert "`os.replace(beside(path), path)`: empty or torn is possible" in report.verdict()
+    assert re.fullmatch(
+        r"right after rename run-217\.json\.tmp → run-217\.json, line \d+ of without_fsync "
+        r"`os\.replace\(beside\(path\), path\)`: empty or torn is possible",
+        report.first_harm,
+    )
+    assert f"run, power cut {report.first_harm}; harm is possible" in report.verdict()
 
 
 def test_data_first_then_the_name_is_whole_but_not_durable() -> None:
@@ -120,7 +126,7 @@ def test_data_first_then_the_name_is_whole_but_not_durable() -> None:
 def test_with_the_folder_it_is_durable() -> None:
     report = cuts(with_both)
     assert calls(report)[-2:] == ["rename", "fsync folder"]
-    assert report.whole and report.durable
+    assert report.whole and report.durable and report.first_harm == ""
     assert report.at("rename") == {"old", "new"}
     assert "only new is possible" in report.verdict()
 
@@ -358,6 +364,42 @@ def test_a_copy_and_a_file_from_elsewhere_are_followed() -> None:
     assert report.at("fsync folder") == set(report.returned) == {"old", "empty", "torn", "new"}
 
 
+def test_a_temporary_folder_beside_the_save_is_as_good_as_a_temporary_file() -> None:
+    def by_a_folder(path: Path, data_first: bool, synced: str) -> None:
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            new = Path(folder) / "new"
+            with open(new, "wb", buffering=0) as file:
+                file.write(NEW)
+                if data_first:
+                    os.fsync(file)
+            os.replace(new, path)
+            sync_folder({"outer": path, "inner": new}[synced])
+
+    report = cuts(lambda path: by_a_folder(path, True, "outer"))
+    assert calls(report) == ["create", "write", "fsync", "rename", "fsync folder"]
+    assert report.whole and report.durable
+    report = cuts(lambda path: by_a_folder(path, True, "inner"))
+    assert report.whole and report.returned == ("old", "new")
+    report = cuts(lambda path: by_a_folder(path, False, "outer"))
+    assert not report.whole and set(report.returned) == {"empty", "torn", "new"}
+
+
+def test_an_fsync_of_what_has_the_name_does_not_keep_the_name() -> None:
+    def of_the_file(path: Path) -> None:
+        with_fsync(path)
+        sync_folder(path / "this")  # syncs what is at `path`
+
+    def of_another_folder(path: Path) -> None:
+        with_fsync(path)
+        sync_folder(Path("this"))
+
+    for save, last in [(of_the_file, "fsync"), (of_another_folder, "fsync folder")]:
+        report = cuts(save)
+        assert calls(report)[-2:] == ["rename", last]
+        assert report.returned == ("old", "new")
+    assert str(report.cuts[-1].operation).endswith(" (another folder)")
+
+
 def test_states_by_hand() -> None:
     found = [
         Operation("create", "b", "b#0"),
@@ -464,7 +506,14 @@ def test_a_change_by_none_of_pythons_calls_is_refused() -> None:
         by_a_database(path)
         os.replace(beside(path), path)
 
-    for save in (by_a_database, then_renamed):
+    def by_a_memory_map(path: Path) -> None:
+        with open(beside(path), "w+b") as file:
+            file.truncate(len(NEW))
+            with mmap.mmap(file.fileno(), len(NEW)) as memory:
+                memory[:] = NEW
+        os.replace(beside(path), path)
+
+    for save in (by_a_database, then_renamed, by_a_memory_map):
         with pytest.raises(BenchError, match="changed its folder by something else than is record"):
             cuts(save)
 

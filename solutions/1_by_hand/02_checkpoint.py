@@ -13,8 +13,10 @@
 #
 # It took two mistakes: a *save* that a kill can tear, and a *load* that takes a torn file for a first start.
 # You will write a save and a load that make neither, then the loop that uses them, and you will try all
-# three against kills of a real process. The part "When the power goes" you can do on another day: nothing after it
-# needs it.
+# three against kills of a real process.
+#
+# The part "When the power goes" can wait for another day. *Run All* then stops at its first empty answer; go on from
+# "Fix it: `load`" with *Run Selected Cell and All Below*. After it, only "Say it" at the end speaks of power.
 
 # %%
 import json
@@ -526,8 +528,26 @@ with folder_with_old_save() as folder:
 #    the name stands for a file that is empty or cut short.
 #
 # Nobody here pulls a plug: **this is a simulation.** `power_cuts` runs a function in a process, records what it asks of
-# the operating system, and works out by these rules what a cut right after each request may leave. What the rules
-# leave out is listed at the top of `crashlab/powerloss.py`.
+# the operating system, and works out by these rules what a cut right after each request may leave. A real disk can be
+# worse: it may also reorder the writes to one file, or leave garbage. And the recorder follows one process and its
+# ordinary calls; `dir_fd`, `mmap` or a program of its own it refuses, and says so.
+#
+# `operations` shows the record alone. Here is rule 2: the fsync confirms 0 bytes, and the write comes only when the file
+# is closed.
+
+
+# %%
+def fsync_of_nothing(folder):
+    with open(folder.path / "note.txt", "w", encoding="utf-8") as file:
+        file.write("build zlib")
+        os.fsync(file.fileno())
+
+
+with WorkFolder.fresh() as folder:
+    print(*operations(fsync_of_nothing, folder, folder=folder.path), sep="\n")
+
+# %% [markdown]
+# Three ways to save a text. `buffering=0` means that the process keeps no buffer:
 
 
 # %%
@@ -543,10 +563,9 @@ def replaced(path, text):
 
 def replaced_with_fsync(path, text):
     temporary = path.with_name(path.name + ".tmp")
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    with open(temporary, "wb", buffering=0) as file:
+        file.write(text.encode())
+        os.fsync(file)
     os.replace(temporary, path)
 
 
@@ -608,13 +627,13 @@ assert not problem, f"{problem}.{hint}"
 
 # %% [markdown]
 # Here is what each asks of the operating system, and what a cut right after it may leave. The last row of a table is
-# what you predicted: everything is asked, and the function has returned.
+# the moment of your prediction, when the function has returned; you named the worst word in it.
 
 # %%
 display(*reports)
 
 # %% [markdown]
-# * `in_place`: a kill after the truncate found the file empty, always. A cut may find the old save, because the
+# * `in_place`: a kill just after the truncate found the file empty. A cut there may find the old save, because the
 #   truncate itself may not have reached the disk. So what you saw above, "the old save is gone", holds for kills.
 # * `replaced`: all is well up to the rename. From then on the new name may be on the disk and its data not.
 #   `write_text` closed the file, and a close is **no** fsync: it hands the data over, no more.
@@ -629,9 +648,9 @@ display(*reports)
 # * **Whole:** whenever the power goes, before, within or after, the checkpoint is the whole old save or the whole new.
 # * **Durable:** once it has returned, the checkpoint is the new one, whatever happens to the power.
 #
-# The first save, with no checkpoint there yet, is to be as good: whole or not there, and durable. And what a cut during
-# an earlier save has left beside the checkpoint must not spoil a later one. About seven lines. This function is yours
-# to use:
+# The first save, with no checkpoint there yet, is to be as good: whole or not there, and durable. What a cut during an
+# earlier save has left beside the checkpoint must not spoil a later one. A save that has returned has left nothing of
+# its own there, and has touched nothing of others'. About seven lines. This function is yours to use:
 
 
 # %%
@@ -645,14 +664,13 @@ def sync_folder(path):
 
 
 # %% [markdown]
-# On Windows `os.open` refuses a folder, so there `sync_folder` fails. The simulation takes both calls for done, so use
-# it here all the same. A program for Windows has to leave it out. What the fsync of the file gives you, you keep; when
-# the new name reaches the disk is for Windows to decide.
+# On Windows `os.open` refuses a folder, so there `sync_folder` fails. The simulation takes its open and its fsync for
+# done, so use it here all the same. A program for Windows has to leave it out. What the fsync of the file gives you,
+# you keep; when the new name reaches the disk is for Windows to decide.
 #
 # <details><summary>Hint</summary>
 #
-# Five things in one order: write, flush, fsync, replace, fsync of the folder. For each pair of neighbours, ask what a
-# cut may leave if you swap them.
+# Which call answers which rule? For each two calls that follow one another, ask what a cut may leave if you swap them.
 # </details>
 
 
@@ -670,7 +688,7 @@ def save_durably(path, state):
     ### END SOLUTION
 
 
-# %% wrong loses="durable_whole" why="fsyncs everything, but in place"
+# %% wrong loses="durable_whole" why="fsyncs everything, but in place: durable once it has returned, yet never whole before"
 def save_durably(path, state):
     with open(path, "w", encoding="utf-8") as file:
         json.dump(state, file)
@@ -757,7 +775,7 @@ def save_durably(path, state):
     sync_folder(path.parent)
 
 
-# %% wrong loses="durable_saves" why="appends to the temporary file, which an earlier cut may have left"
+# %% wrong loses="durable_saves durable_whole" why="appends to the temporary file, which an earlier cut may have left"
 def save_durably(path, state):
     temporary = path.with_name(path.name + ".tmp")
     with open(temporary, "a", encoding="utf-8") as file:
@@ -779,7 +797,7 @@ def save_durably(path, state):
     sync_folder(path.parent)
 
 
-# %% wrong loses="durable_saves" why="refuses for ever when an earlier cut has left its temporary file"
+# %% wrong loses="durable_saves durable_whole" why="refuses for ever when an earlier cut has left its temporary file"
 def save_durably(path, state):
     temporary = path.with_name(path.name + ".tmp")
     with open(temporary, "x", encoding="utf-8") as file:
@@ -864,6 +882,81 @@ def save_durably(path, state):
     sync_folder(path.parent)
 
 
+# %% wrong loses="durable_whole" why="finishes what an earlier save had begun, whole or not"
+def save_durably(path, state):
+    if path.with_name(path.name + ".tmp").exists():
+        os.replace(path.with_name(path.name + ".tmp"), path)
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+# %% wrong loses="durable_whole" why="takes every leftover for a save, under whatever name"
+def save_durably(path, state):
+    for leftover in path.parent.glob("*.tmp"):
+        leftover.replace(path)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+# %% wrong loses="durable_saves" why="keeps a copy of the old save beside the new one"
+def save_durably(path, state):
+    if path.exists():
+        path.with_suffix(".bak").write_bytes(path.read_bytes())
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+# %% wrong loses="durable_saves" why="clears the folder of leftovers, and of all that others keep there"
+def save_durably(path, state):
+    for other in path.parent.iterdir():
+        if other != path:
+            other.unlink()
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+# %% wrong loses="durable_returned" why="syncs the file once more in place of its folder"
+def save_durably(path, state):
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path)
+
+
+# %% wrong loses="durable_returned" why="syncs the folder that the process works in"
+def save_durably(path, state):
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(".")
+
+
 # %% right why="descriptors, no buffer to flush"
 def save_durably(path, state):
     temporary = path.with_suffix(".new")
@@ -900,14 +993,41 @@ def save_durably(path, state):
     os.sync() if hasattr(os, "sync") else sync_folder(path.parent)
 
 
+# %% right why="a temporary folder beside the checkpoint is in the same file system"
+def save_durably(path, state):
+    with tempfile.TemporaryDirectory(dir=path.parent) as beside:
+        temporary = os.path.join(beside, path.name)
+        with open(temporary, "w", encoding="utf-8") as file:
+            json.dump(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+
+
+# %% right why="a folder of its own that it removes, with what an earlier cut has left in it"
+def save_durably(path, state):
+    beside = path.with_suffix(".new")
+    beside.mkdir(exist_ok=True)
+    with open(beside / "save", "w", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside / "save", path)
+    beside.rmdir()
+    sync_folder(path.parent)
+
+
 # %% [markdown]
 # First, does it save at all? The first check saves twice: with no checkpoint there yet, and then with a longer file left
-# over under the name that your first save has renamed. It watches where that file lies. The other two cut the power. All
-# three run your function in the simulation, so that `sync_folder` works on Windows too.
+# over under the name of your temporary file. Somebody else's `notes.txt` lies there too. The other two cut the power; the
+# cell below them shows every cut. All three run your function in the simulation, so that `sync_folder` works on Windows
+# too.
 
 
 # %% test id="durable_saves" points=1
 def saved(when, folder, state):
+    before = {each.name for each in folder.path.iterdir()}
     try:
         asked = operations(save_durably, folder.checkpoint, state, folder=folder.path)
     except BenchError as error:
@@ -919,20 +1039,33 @@ def saved(when, folder, state):
     except ValueError:
         found = folder.checkpoint.read_bytes()
     assert found == state, f"{when}, save_durably left {found}; expected {state}, as JSON in UTF-8"
+    names = {each.name for each in folder.path.iterdir()}
+    assert "notes.txt" in names, f"{when}, save_durably removed notes.txt, which is not its own"
+    extra = sorted(names - before - {folder.checkpoint.name})
+    assert not extra, (
+        f"{when}, save_durably left {extra} beside the save; only the save belongs there"
+    )
     return [each.name for each in asked if each.to == folder.checkpoint.name]
 
 
 FIRST = {"done": ["clone zlib"], "steps_used": 1, "note": "prêt à compiler"}
+renamed = []
 with WorkFolder.fresh() as folder:
+    home = folder.path.resolve()
+    (home / "notes.txt").touch()
     renamed = saved("with no checkpoint there yet", folder, FIRST)
-    strays = [name for name in renamed if os.path.isabs(name)]
+    strays = [name for name in renamed if not (home / name).is_relative_to(home)]
     assert not strays, (
         f"the new save was renamed from {strays[0]}: put it beside the checkpoint, since a rename from "
         "another file system is refused, or becomes a copy that can be torn"
     )
-    for name in renamed:
-        (folder.path / name).write_text(json.dumps(FIRST) * 2, encoding="utf-8")
-    saved(f"with {' '.join(renamed)} left over from an earlier cut", folder, NEW)
+    for left in [home / name for name in renamed]:
+        left.parent.mkdir(exist_ok=True)
+        left.write_text(json.dumps(FIRST) * 2, encoding="utf-8")
+    beside = "".join(
+        f", with {os.path.basename(name)} left from an earlier cut" for name in renamed
+    )
+    saved(f"over an old save{beside}", folder, NEW)
 
 
 # %% test id="durable_whole" points=1
@@ -940,13 +1073,21 @@ def overwrite_durably(folder):
     save_durably(folder.checkpoint, NEW)
 
 
-def where_to_look(report):
+@contextmanager
+def folder_with_leftover():
+    with folder_with_old_save() as folder:
+        for name in renamed:
+            if not os.path.isabs(name):
+                (folder.path / name).write_text(json.dumps(NEW)[:-9], encoding="utf-8")
+        yield folder
+
+
+def where_to_look(report, world):
     cut = report.damage[0]
+    if world is folder_with_leftover:
+        return "What a cut has left may be torn: is it used for anything but to be written over?"
     if "lost" in set(cut.outcomes) - set(report.harmless):
-        return (
-            '"lost" means that nothing is under the checkpoint\'s name: what took the old save away '
-            "before the new one was there?"
-        )
+        return "What took the old save from under its name before the new one was there?"
     if cut.operation.call == "rename":
         return "When the file got its name, which of its data had been handed over and forced to the disk?"
     return "That changes the checkpoint's own file, and a cut can leave half of it: see rule 1."
@@ -956,29 +1097,33 @@ WORLDS = {
     "over an old save": (folder_with_old_save, ("old", "new")),
     "with no checkpoint there yet": (WorkFolder.fresh, ("lost", "new")),
 }
-for when, (world, harmless) in WORLDS.items():
+LEFTOVER = {"with a torn temporary file left over": (folder_with_leftover, ("old", "new"))}
+for when, (world, harmless) in (WORLDS | LEFTOVER).items():
     found = power_cuts(overwrite_durably, world, what_is_left, harmless=harmless)
     assert "new" in found.returned, (
-        f"simulated, {when}: after save_durably has returned, {' or '.join(found.returned)} is possible and "
+        f"{when}, after save_durably has returned, {' or '.join(found.returned)} is possible and "
         "'new' is not; expected 'new'. The first check says what it saves."
     )
     assert found.whole, (
-        f"simulated, {when}: {found.verdict()}. {where_to_look(found)} To see every cut, run the cell "
-        "below the checks."
+        f"{when}, a simulated power cut {found.first_harm}. {where_to_look(found, world)}"
     )
 
 # %% test id="durable_returned" points=1
 for when, (world, harmless) in WORLDS.items():
     found = power_cuts(overwrite_durably, world, what_is_left, harmless=harmless)
-    hint = "The rename can be undone: what puts it on the disk, and is that asked for after it?"
+    asked = [cut.operation for cut in found.cuts]
+    last = max((n for n, each in enumerate(asked) if each.call == "rename"), default=-1)
+    synced = [each for each in asked[last + 1 :] if each.call.startswith("fsync")]
+    hint = "The name may not be on the disk yet: what puts it there, and is that asked for last?"
     if "new" not in found.returned:
         hint = "The first check says what it saves."
     elif not set(found.returned) <= set(harmless):
         hint = "Its name is on the disk, its data perhaps not: what forces all of them there?"
+    elif synced:
+        hint = f'After the rename you asked for "{synced[-1]}": is it there that the name is kept?'
     assert found.durable, (
-        f"simulated, {when}: after save_durably has returned and the power goes, the checkpoint may be "
-        f"{' or '.join(found.returned)}; expected 'new' and nothing else. {hint} To see every cut, run the "
-        "cell below the checks."
+        f"{when}, after save_durably has returned and the power goes (simulated), the checkpoint may be "
+        f"{' or '.join(found.returned)}; expected 'new' and nothing else. {hint}"
     )
 
 # %% [markdown]
@@ -1038,16 +1183,15 @@ for sample in sorted(samples.iterdir()):
 # |---|---|
 # | nothing | returns `new_run()`: this is a first start |
 # | a checkpoint of this agent, version 1 | returns its state, all of it |
-# | bytes that are not one whole JSON text in UTF-8, such as a file cut short or empty | raises `TornCheckpoint` |
+# | bytes that are not one whole JSON text in UTF-8 without a byte order mark, such as a file cut short or empty | raises `TornCheckpoint` |
 # | JSON that is no checkpoint of this agent: not an object, its `"format"` not `"build-agent"`, or its `"version"` not an integer from 1 up (`0`, `1.0`, `"1"` and `true` are none) | raises `ForeignCheckpoint` |
 # | a checkpoint of this agent with a `"version"` above 1, written by a newer program | raises `NewerCheckpoint` |
 #
 # An empty file is not "nothing": somebody made it, and something was lost. Nor is a path that cannot be read for another
 # reason, such as a missing permission or a folder in its place; let that `OSError` pass as it is. Each refusal names the
-# file in its message, so that a person can go and look. About twelve lines.
-#
-# The checks call your `load` through `try_load`, in a process of its own. It notes for each file what `load` returned or
-# raised, and whether the message named the file.
+# file in its message, so that a person can go and look. So `load` only reads: what it refuses stays there, else the next
+# start is a first start. And it reads this file alone: what lies beside it, such as a `.tmp`, is not the save. About
+# twelve lines.
 
 
 # %%
@@ -1067,9 +1211,19 @@ class NewerCheckpoint(CheckpointRefused):
     """The file was written by a newer version of this agent."""
 
 
+# %% [markdown]
+# The checks copy each sample into a fresh folder, put good checkpoints beside it that end in `.tmp` and `.bak`, and call
+# your `load` in a process of its own. `try_load` notes what it returned or raised, whether the message named the file,
+# and whether the file is as it was.
+
+# %%
+good = (samples / "good.json").read_bytes()
+
+
 def try_load(paths):
     notes = []
     for path in paths:
+        before = path.read_bytes() if path.is_file() else None
         try:
             notes.append(load(path))
         except CheckpointRefused as error:
@@ -1079,7 +1233,22 @@ def try_load(paths):
             notes.append(f"OSError: {error}")
         except (ValueError, LookupError, AttributeError, TypeError) as error:
             notes.append(f"{type(error).__name__}: {error}")
+        if before != (path.read_bytes() if path.is_file() else None):
+            notes[-1] = f"{notes[-1]}, but the file is not as it was"
     return notes
+
+
+def tried(files):
+    """What `try_load` notes of `files`, whose bytes are given by name; None: no such file."""
+    with WorkFolder.fresh() as folder:
+        paths = [folder.path / name for name in files]
+        for path, data in zip(paths, files.values(), strict=True):
+            for end in (".tmp", ".bak"):
+                path.with_suffix(end).write_bytes(good)
+                path.with_name(path.name + end).write_bytes(good)
+            if data is not None:
+                path.write_bytes(data)
+        return launch(try_load, paths).result()
 
 
 # %% [markdown]
@@ -1383,6 +1552,142 @@ def load(path):
     return state
 
 
+# %% wrong loses="load_torn" why="removes the torn file: the next start is a first start"
+def load(path):
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        path.unlink()
+        raise TornCheckpoint(path) from None
+    ours = isinstance(state, dict) and state.get("format") == "build-agent"
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
+        raise ForeignCheckpoint(path)
+    if state["version"] > 1:
+        raise NewerCheckpoint(path)
+    return state
+
+
+# %% wrong loses="load_foreign" why="moves a foreign file out of the way"
+def load(path):
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise TornCheckpoint(path) from None
+    ours = isinstance(state, dict) and state.get("format") == "build-agent"
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
+        path.rename(path.with_suffix(".foreign"))
+        raise ForeignCheckpoint(path)
+    if state["version"] > 1:
+        raise NewerCheckpoint(path)
+    return state
+
+
+# %% wrong loses="load_newer" why="rewrites a newer file as one of its own version"
+def load(path):
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise TornCheckpoint(path) from None
+    ours = isinstance(state, dict) and state.get("format") == "build-agent"
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
+        raise ForeignCheckpoint(path)
+    if state["version"] > 1:
+        path.write_text(json.dumps(state | {"version": 1}), encoding="utf-8")
+        raise NewerCheckpoint(path)
+    return state
+
+
+# %% wrong loses="load_good" why="a first start may as well save its state"
+def load(path):
+    if not path.exists():
+        path.write_text(json.dumps(new_run()), encoding="utf-8")
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise TornCheckpoint(path) from None
+    ours = isinstance(state, dict) and state.get("format") == "build-agent"
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
+        raise ForeignCheckpoint(path)
+    if state["version"] > 1:
+        raise NewerCheckpoint(path)
+    return state
+
+
+# %% wrong loses="load_good load_torn" why="what lies beside it is better than nothing"
+from contextlib import suppress
+
+
+def load(path):
+    state = TornCheckpoint(path) if path.exists() else new_run()
+    for each in (path.with_name(path.name + ".tmp"), path):
+        with suppress(FileNotFoundError, ValueError):
+            state = json.loads(each.read_text(encoding="utf-8"))
+    if isinstance(state, TornCheckpoint):
+        raise state
+    ours = isinstance(state, dict) and state.get("format") == "build-agent"
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
+        raise ForeignCheckpoint(path)
+    if state["version"] > 1:
+        raise NewerCheckpoint(path)
+    return state
+
+
+# %% wrong loses="load_torn" why="a byte order mark does no harm"
+def load(path):
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8-sig"))
+    except ValueError:
+        raise TornCheckpoint(path) from None
+    ours = isinstance(state, dict) and state.get("format") == "build-agent"
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
+        raise ForeignCheckpoint(path)
+    if state["version"] > 1:
+        raise NewerCheckpoint(path)
+    return state
+
+
+# %% wrong loses="load_foreign" why="asks for the version before it asks whose file it is"
+def load(path):
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise TornCheckpoint(path) from None
+    version = state.get("version") if isinstance(state, dict) else None
+    if type(version) is int and version > 1:
+        raise NewerCheckpoint(path)
+    if type(version) is not int or version < 1 or state.get("format") != "build-agent":
+        raise ForeignCheckpoint(path)
+    return state
+
+
+# %% wrong loses="load_foreign" why="a format that begins like ours is ours"
+def load(path):
+    if not path.exists():
+        return new_run()
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise TornCheckpoint(path) from None
+    ours = isinstance(state, dict) and str(state.get("format")).startswith("build-agent")
+    if not ours or type(state.get("version")) is not int or state["version"] < 1:
+        raise ForeignCheckpoint(path)
+    if state["version"] > 1:
+        raise NewerCheckpoint(path)
+    return state
+
+
 # %% right why="bytes, match and FileNotFoundError"
 def load(path):
     try:
@@ -1403,70 +1708,64 @@ def load(path):
 
 
 # %% test id="load_good" points=1
-paths = [samples / "there is no such file.json", samples / "good.json", samples]
-missing, good, a_folder = launch(try_load, paths).result()
-assert missing == new_run(), f"with no file, load gave {missing}; expected a new run's state"
-expected = json.loads((samples / "good.json").read_bytes())
-assert good == expected, f"from good.json, load gave {good}; expected {expected}"
-assert str(a_folder).startswith("OSError"), (
-    f"from a path that is a folder, load gave {a_folder}; expected the OSError of reading it to pass"
+missing, found = tried({"run-217.json": None, "good.json": good})
+assert missing == new_run(), (
+    f"with no run-217.json, load gave {missing}; expected a new run's state, with nothing read from or "
+    "written to the folder"
+)
+assert found == json.loads(good), f"from good.json, load gave {found}; expected {json.loads(good)}"
+with WorkFolder.fresh() as folder:
+    [note] = launch(try_load, [folder.path]).result()
+assert str(note).startswith("OSError"), (
+    f"from a path that is a folder, load gave {note}; expected the OSError of reading it to pass"
 )
 
 # %% [markdown]
 # A torn file can end anywhere. The check cuts a good checkpoint at every byte, from nothing to all but the last, and it
-# takes the samples that are torn. Two more are not one JSON text in UTF-8: a good checkpoint in UTF-16, and one with the
-# rest of a longer save behind it.
+# takes the samples that are torn. Three more are not one JSON text in UTF-8: a good checkpoint in UTF-16, one behind a
+# byte order mark, which JSON does not have, and one with the rest of a longer save behind it.
 
 # %% test id="load_torn" points=2
-whole = (samples / "good.json").read_bytes()
-torn = ["empty.json", "torn.json", "torn_in_a_character.json", "torn_in_the_middle.json"]
-with WorkFolder.fresh() as folder:
-    cuts = [
-        folder.path / f"good.json cut after {n} of {len(whole)} bytes" for n in range(len(whole))
-    ]
-    for n, path in enumerate(cuts):
-        path.write_bytes(whole[:n])
-    others = [folder.path / "good.json in UTF-16", folder.path / "good.json and a rest"]
-    others[0].write_bytes(whole.decode("utf-8").encode("utf-16"))
-    others[1].write_bytes(whole + whole[-9:])
-    paths = [samples / name for name in torn] + others + cuts
-    found = launch(try_load, paths).result()
+names = ["empty.json", "torn.json", "torn_in_a_character.json", "torn_in_the_middle.json"]
+torn = {name: (samples / name).read_bytes() for name in names}
+torn |= {
+    "good.json in UTF-16": good.decode("utf-8").encode("utf-16"),
+    "good.json behind a byte order mark": b"\xef\xbb\xbf" + good,
+    "good.json and a rest": good + good[-9:],
+}
+torn |= {f"good.json cut after {n} of {len(good)} bytes": good[:n] for n in range(len(good))}
 bad = [
-    (path.name, note) for path, note in zip(paths, found, strict=True) if note != "TornCheckpoint"
+    (name, note) for name, note in zip(torn, tried(torn), strict=True) if note != "TornCheckpoint"
 ]
 assert not bad, (
-    f"{bad[0][0]}: load gave {bad[0][1]}; expected TornCheckpoint with the file's name "
-    f"({len(bad)} of {len(paths)} torn files went wrong)"
+    f"{bad[0][0]}: load gave {bad[0][1]}; expected only TornCheckpoint, with the file's name "
+    f"({len(bad)} of {len(torn)} torn files went wrong)"
 )
 
 # %% test id="load_foreign" points=1
 names = ["foreign.json", "foreign_agent.json", "foreign_list.json", "foreign_version.json"]
 texts = ["{}", "17", "null", '"build-agent"', '{"format": null, "version": 1}']
+texts += ['{"format": "mail-agent", "version": 2, "done": [], "steps_used": 0}']
+texts += ['{"format": "build-agent-lite", "version": 1, "done": [], "steps_used": 0}']
 texts += ['{"format": "build-agent", "done": [], "steps_used": 0}']
 versions = ["0", "-3", "1.0", "1.5", "2.0", "true", "false", "null", '"1"', '"2"', "[1]"]
 texts += [
     f'{{"format": "build-agent", "version": {version}, "done": [], "steps_used": 0}}'
     for version in versions
 ]
-with WorkFolder.fresh() as folder:
-    others = [folder.path / f"foreign number {n}.json" for n in range(len(texts))]
-    for path, text in zip(others, texts, strict=True):
-        path.write_text(text, encoding="utf-8")
-    found = launch(try_load, [samples / name for name in names] + others).result()
-for what, note in zip(names + texts, found, strict=True):
+foreign = {name: (samples / name).read_bytes() for name in names}
+foreign |= {f"foreign number {n}.json": text.encode() for n, text in enumerate(texts)}
+for what, note in zip(names + texts, tried(foreign), strict=True):
     assert note == "ForeignCheckpoint", (
-        f"{what}: load gave {note}; expected ForeignCheckpoint with the file's name"
+        f"{what}: load gave {note}; expected only ForeignCheckpoint, with the file's name"
     )
 
 # %% test id="load_newer" points=1
-with WorkFolder.fresh() as folder:
-    much_newer = folder.path / "version_17.json"
-    much_newer.write_text(json.dumps(new_run() | {"version": 17}), encoding="utf-8")
-    paths = [samples / "newer.json", much_newer]
-    found = launch(try_load, paths).result()
-for path, note in zip(paths, found, strict=True):
+newer = {"newer.json": (samples / "newer.json").read_bytes()}
+newer["version_17.json"] = json.dumps(new_run() | {"version": 17}).encode()
+for name, note in zip(newer, tried(newer), strict=True):
     assert note == "NewerCheckpoint", (
-        f"{path.name}: load gave {note}; expected NewerCheckpoint with the file's name"
+        f"{name}: load gave {note}; expected only NewerCheckpoint, with the file's name"
     )
 
 # %% [markdown]
