@@ -20,6 +20,8 @@
 # | `1_by_hand/03_crash_window` | what is true after a crash, and what can you not know? |
 # | `1_by_hand/04_email` | how does the boss get exactly one mail? |
 # | `1_by_hand/05_recovery` | what does a complete recovery do besides reading the save? |
+# | `2_langgraph/06_checkpointer` | what exactly does LangGraph save, when, and where? |
+# | `2_langgraph/07_kill_the_agent` | where does a killed agent really go on? |
 #
 # ## Is everything here?
 #
