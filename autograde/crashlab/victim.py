@@ -199,10 +199,12 @@ def _portable(value: Any) -> bytes:
 def _explain(error: BaseException, mine: Container[str]) -> str:
     """Print the learner's own traceback, and say in one sentence what was raised and where."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
+    told = traceback.format_exception_only(error)
     if not isinstance(error, NotImplementedError):
         print("".join(traceback.format_list(frames)), end="")
-        print("".join(traceback.format_exception_only(error)), end="")
-    said = traceback.format_exception_only(error)[-1].strip()
+        print("".join(told), end="")
+    notes = "\n".join(getattr(error, "__notes__", []))  # they stand last, and LangGraph adds one
+    said = told[-1 - len(notes.splitlines())].strip()
     places = [f"line {f.lineno} `{f.line}`" for f in frames if f.filename in mine]
     where = f", at {places[-1]}" if places else ""
     return f"raised {said}{where}"

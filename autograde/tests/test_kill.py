@@ -219,6 +219,16 @@ def test_who_switches_off_the_trace_is_told(tmp_path: Path) -> None:
     assert "trace function was replaced" in launch(hides, record=True).reason
 
 
+def test_the_reason_is_the_exception_and_not_a_note_on_it() -> None:
+    def noted() -> None:
+        error = KeyError("said")
+        error.add_note("During task with name 'act'\nand id '1'")
+        error.add_note("a second note")
+        raise error
+
+    assert launch(noted, echo=False).reason.startswith("raised KeyError: 'said', at line")
+
+
 def test_the_place_of_an_error_is_in_the_code_of_the_learner() -> None:
     def saves() -> None:
         json.dumps({1, 2})
