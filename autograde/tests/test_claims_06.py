@@ -502,6 +502,64 @@ def test_an_answer_is_saved_and_the_question_stays(value: Command | None, given:
     assert got == ["yes", given]
 
 
+def asks(saver: InMemorySaver, fails: str = ""):
+    """A graph of a node that asks and, if told so, fails before or after its question."""
+
+    def ask(state: Build) -> dict:
+        if fails == "before":
+            raise OSError
+        target = interrupt("?")
+        if fails == "after":
+            raise OSError
+        return {"target": target}
+
+    builder = StateGraph(Build).add_node(ask).add_edge(START, "ask")
+    return builder.compile(checkpointer=saver)
+
+
+@claim("error-and-question", "06 08")
+@pytest.mark.parametrize("fails", ["before", "after"])
+def test_error_and_question(fails: str) -> None:
+    """A node that failed after its answer shows its error and its question, and so does one that
+    failed and asks at its second try."""
+    saver = InMemorySaver()
+    if fails == "after":
+        asks(saver).invoke({}, RUN)
+    with pytest.raises(OSError):
+        asks(saver, fails).invoke({} if fails == "before" else Command(resume="yes"), RUN)
+    if fails == "before":
+        asks(saver).invoke(None, RUN)
+    [task] = asks(saver).get_state(RUN).tasks
+    assert (task.result, [question.value for question in task.interrupts]) == (None, ["?"])
+    assert "OSError" in task.error
+
+
+@claim("error-stays", "06")
+def test_an_error_stays() -> None:
+    """A task that failed and then succeeded keeps its error beside its result until its step is
+    closed; a question is gone when its task has a result."""
+    saver = Dies(kept=True)
+
+    def fail(name: str) -> None:
+        if name == "abseil":
+            raise OSError
+
+    with pytest.raises(OSError):
+        compiled(LINE, saver, fail).invoke({}, RUN, durability="sync")
+    with pytest.raises(Killed):
+        compiled(LINE, saver).invoke(None, RUN, durability="sync")
+    [task] = compiled(LINE, saver).get_state(RUN).tasks
+    assert (task.result, "OSError" in task.error) == ({"built": ["abseil"]}, True)
+
+    saver = InMemorySaver()
+    asks(saver).invoke({}, RUN)
+    put, saver.put = saver.put, lambda config, *rest: config
+    asks(saver).invoke(Command(resume="yes"), RUN)
+    saver.put = put
+    [task] = asks(saver).get_state(RUN).tasks
+    assert (task.result, task.interrupts) == ({"target": "yes"}, ())
+
+
 # What runs
 
 
@@ -536,12 +594,25 @@ def test_none() -> None:
 @claim("empty-input-restarts", "06 08 16")
 @pytest.mark.parametrize("value", [{}, {"target": "gtest"}])
 def test_empty_input(value: dict) -> None:
-    """An input, {} too, runs from the first node, whatever the thread was doing; the values
-    stay."""
+    """An input, {} too, runs from the first node, whatever the thread was doing; the values of
+    the checkpoint stay."""
     for saver in (InMemorySaver(), paused(), answered_and_killed(), finished()):
         before = compiled(ASK, saver).get_state(RUN).values.get("built", [])
         assert runs(ASK, saver, value) == ["fetch", "ask"]
         assert compiled(ASK, saver).get_state(RUN).values["built"] == [*before, "fetch"]
+
+
+@claim("empty-input-discards", "06 08")
+def test_empty_input_discards_pending_writes() -> None:
+    """An input discards a pending write whose step is not closed: the saved result of that node
+    is gone."""
+    saver = Dies(kept=True)
+    with pytest.raises(Killed):
+        compiled(LINE, saver).invoke({}, RUN, durability="sync")
+    saver.dies = False
+    app = compiled(LINE, saver)
+    assert app.get_state(RUN).values["built"] == ["fetch", "abseil"]
+    assert app.invoke({}, RUN)["built"] == ["fetch", *LINE]
 
 
 @claim("resume-anywhere", "06 08 09")
