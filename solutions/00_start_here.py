@@ -22,6 +22,7 @@
 # | `1_by_hand/05_recovery` | what does a complete recovery do besides reading the save? |
 # | `2_langgraph/06_checkpointer` | what exactly does LangGraph save, when, and where? |
 # | `2_langgraph/07_kill_the_agent` | where does a killed agent really go on? |
+# | `2_langgraph/08_interrupt` | why did `approve` run twice? |
 #
 # ## Is everything here?
 #
