@@ -216,7 +216,7 @@ def _live(name: str, order: Order, start: str, deadline: float, echo: bool) -> L
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=live, args=(theirs, order))
     try:
-        with _no_main():
+        with no_main():
             process.start()
         theirs.close()
         said = _listen(process, ours, deadline, echo)
@@ -238,7 +238,7 @@ def _live(name: str, order: Order, start: str, deadline: float, echo: bool) -> L
 
 
 @contextlib.contextmanager
-def _no_main() -> Iterator[None]:
+def no_main() -> Iterator[None]:
     """Keep the new process from importing our main script: what it needs travels by value."""
     main = vars(sys.modules["__main__"])
     kept = {name: main.pop(name) for name in ("__file__", "__spec__") if name in main}
