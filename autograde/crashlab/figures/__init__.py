@@ -2,6 +2,7 @@
 
 from crashlab.figures.crash_map import crash_map, side_by_side
 from crashlab.figures.graph_lives import graph_lives
+from crashlab.figures.growth import growth
 from crashlab.figures.history import histories, history, rows
 from crashlab.figures.lives import lives
 from crashlab.figures.matrix import outcome_matrix
@@ -11,6 +12,7 @@ __all__ = [
     "Picture",
     "crash_map",
     "graph_lives",
+    "growth",
     "histories",
     "history",
     "html",
