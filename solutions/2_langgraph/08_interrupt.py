@@ -311,8 +311,7 @@ graph_lives(lives, title="One asks, another answers")
 #
 # * `interrupt` has to stop your function in its middle. It raises an exception, `GraphInterrupt`. LangGraph catches
 #   it, saves the question, and returns from `invoke`.
-# * With the exception the node is over. Its local variables are gone, and no line number is saved. Nothing is left of
-#   it but the question.
+# * With the exception the node is over. Only the question is saved: no local variables, no line number.
 # * When the answer comes, the node is called again, **from its first line**. This time `interrupt` finds an answer and
 #   returns it.
 # * Which answer? A node's answers are a list. The first `interrupt` that the node reaches takes the first, the second
@@ -587,6 +586,53 @@ def approve_once(state, world):
 apply_once = apply
 
 
+# %% wrong loses="effect_after" why="asks again, when all is done"
+def propose_once(state, world):
+    world.do("mail to the reviewer")
+    return {"patch": "re2: tests off"}
+
+
+approve_once = approve
+
+
+def apply_once(state, world):
+    world.do("reserve a machine", key=f"{state['run']}: machine")
+    world.do("apply the patch", key=f"{state['run']}: patch")
+    return {"applied": interrupt("really?") == "yes"}
+
+
+# %% wrong loses="effect_after" why="asks on after a no"
+def propose_once(state, world):
+    world.do("mail to the reviewer")
+    return {"patch": "re2: tests off"}
+
+
+def approve_once(state, world):
+    approved = interrupt({"patch": state["patch"]}) == "yes"
+    return {"approved": approved or interrupt("really not?") == "no"}
+
+
+def apply_once(state, world):
+    world.do("reserve a machine")
+    world.do("apply the patch")
+    return {"applied": True}
+
+
+# %% wrong loses="effect_after" why="one key for all that a run does"
+def propose_once(state, world):
+    world.do("mail to the reviewer", key=state["run"])
+    return {"patch": "re2: tests off"}
+
+
+approve_once = approve
+
+
+def apply_once(state, world):
+    world.do("reserve a machine", key=state["run"])
+    world.do("apply the patch", key=state["run"])
+    return {"applied": True}
+
+
 # %% wrong loses="effect_before effect_after" why="does not ask any more"
 def propose_once(state, world):
     world.do("mail to the reviewer")
@@ -636,9 +682,6 @@ def approve_once(state, world):
 apply_once = apply
 
 
-# %% [markdown]
-# The first check looks at the mail, the second at what the answers lead to. Both send two runs through one world.
-
 # %% test id="effect_before" points=1
 once = patch_graph(propose_once, approve_once, apply_once)
 for when, given in (("while they wait", []), ("after yes", [YES])):
@@ -660,7 +703,11 @@ once = patch_graph(propose_once, approve_once, apply_once)
 for name, given, number in (("while they wait", [], 0), ("yes", [YES], 2), ("no", [NO], 0)):
     story = through(once, *given, runs=TWO)
     problem = not_done(story, reserve_a_machine=number, apply_the_patch=number)
-    assert not problem, f"two runs, {name}: {problem}. Who has agreed at that moment, and to what?"
+    assert not problem, (
+        f"two runs, {name}: {problem}. Who has agreed at that moment? (A known key blocks whatever "
+        "comes under it.)"
+    )
+    assert not given or not story.waits, f"two runs, {name}: it still asks {story.asked[-1]}"
 
 # %% [markdown]
 # **Rule 1: nothing happens above a pause that may not happen again.** What has to come before the answer goes into an
@@ -911,9 +958,9 @@ def ask_live(state, world):
 
 
 def act(state, world):
-    if state["wipe"] == "yes":
+    if state.get("wipe") == "yes":
         world.do("wipe the cache")
-    if state["mail"] == "yes":
+    if state.get("mail") == "yes":
         world.do("mail the report")
 
 
@@ -1070,6 +1117,44 @@ def ask(state, world):
     return {"wipe": "no", "mail": mail}
 
 
+# % wrong loses="order_kept" why="a word of its own for what was not asked"
+def look(state, world):
+    return {"full": world.disk_full(), "ticket": uuid.uuid4().hex[:6]}
+
+
+def ask(state, world):
+    wipe = "not asked"
+    if state["full"]:
+        wipe = interrupt({"question": "Wipe the cache?", "ticket": state["ticket"]})
+    mail = interrupt({"question": "Mail the report?", "ticket": state["ticket"]})
+    return {"wipe": wipe, "mail": mail}
+
+
+# % wrong loses="order_kept" why="leaves out what was not asked"
+def look(state, world):
+    return {"full": world.disk_full(), "ticket": uuid.uuid4().hex[:6]}
+
+
+def ask(state, world):
+    answers = {}
+    if state["full"]:
+        answers["wipe"] = interrupt({"question": "Wipe the cache?", "ticket": state["ticket"]})
+    answers["mail"] = interrupt({"question": "Mail the report?", "ticket": state["ticket"]})
+    return answers
+
+
+# % wrong loses="order_kept" why="the mail first, the cache after it"
+def look(state, world):
+    return {"full": world.disk_full(), "ticket": uuid.uuid4().hex[:6]}
+
+
+def ask(state, world):
+    wipe, mail = "no", interrupt({"question": "Mail the report?", "ticket": state["ticket"]})
+    if state["full"]:
+        wipe = interrupt({"question": "Wipe the cache?", "ticket": state["ticket"]})
+    return {"wipe": wipe, "mail": mail}
+
+
 # %% right why="keeps the questions themselves; the run is the ticket"
 def look(state, world):
     return {"ticket": state["run"], "full": bool(world.disk_full())}
@@ -1105,10 +1190,13 @@ for name, disk, given, expected, wiped, mailed in CASES:
     story = through(report_graph(look, ask), *given, disk=disk)
     assert texts(story) == expected, (
         f"the disk is {name}: after each process the open questions were {texts(story)}, expected "
-        f"{expected}. On what does ask decide, and can that change between two runs of the node?"
+        f"{expected}, the cache first. On what does ask decide, and can that change meanwhile?"
     )
     problem = not_done(story, wipe_the_cache=wiped, mail_the_report=mailed)
     answers = ", ".join(each.resume for each in given)
+    found = [story.state.get("wipe"), story.state.get("mail")]
+    if not all(each in ("yes", "no") for each in found):
+        problem = problem or f'wipe and mail are {found}, expected "yes" or "no"'
     assert not problem, f"the disk is {name}, the answers are {answers}: {problem}"
 
 
@@ -1133,8 +1221,7 @@ assert made[0] != made[1], f"two runs have the ticket {made[0]!r}; expected one 
 #
 # ## Predict: how often
 #
-# You know enough now to give formulas. Three graphs, each with `n` questions, all of them answered, one after the
-# other.
+# Now give formulas. Three graphs, each with `n` questions, all of them answered, one after the other.
 #
 # * `one_node(n)`: one node with `n` pauses. How often is the node entered in all?
 # * `many_nodes(n)`: `n` nodes in a row with one pause each. How many entries are there in all nodes together?
@@ -1190,12 +1277,12 @@ def ask_in_a_loop(n, count):
 
 
 # %%
-def first_wrong(formula, ask_all):
+def first_wrong(name, formula, ask_all):
     """One sentence on the first n, from 1 to 4, for which a formula is wrong, or ""."""
     for n in range(1, 5):
         said, measured = tried(formula, n), counted(ask_all, n)
         if type(said) not in (int, float) or said != measured:
-            return f"{formula.__name__}({n}) gave {said!r}, the run {measured}"
+            return f"{name}({n}) gave {said!r}, the run {measured}"
     return ""
 
 
@@ -1296,6 +1383,10 @@ def in_a_loop(n):
     return 1
 
 
+# %% wrong loses="formula_nodes formula_loop" why="three lambdas, and all count one"
+one_node = many_nodes = in_a_loop = lambda n: 1
+
+
 # %% right why="counted by going through it"
 def one_node(n):
     return len(["to the first question", *range(n)])
@@ -1310,11 +1401,12 @@ def in_a_loop(n):
 
 
 # %% test id="formula_nodes" points=1
-problem = first_wrong(one_node, ask_in_one_node) or first_wrong(many_nodes, ask_in_many_nodes)
+problem = first_wrong("one_node", one_node, ask_in_one_node)
+problem = problem or first_wrong("many_nodes", many_nodes, ask_in_many_nodes)
 assert not problem, f"{problem}. When does a run of the node end, and how many begin?"
 
 # %% test id="formula_loop" points=1
-problem = first_wrong(in_a_loop, ask_in_a_loop)
+problem = first_wrong("in_a_loop", in_a_loop, ask_in_a_loop)
 assert not problem, f"{problem}. Go through the loop once for each answer, from the first line on."
 
 # %% [markdown]
@@ -1867,7 +1959,7 @@ with WorkFolder.fresh() as folder:
     print(launch(one_process, folder, review("re2", "abseil"), YES, echo=False).reason)
 
 # %% [markdown]
-# Two questions are open, and one plain answer is refused, which is good. By id each gets its own. Here only one of
+# Two questions are open, and one plain answer is refused. By id each gets its own. Here only one of
 # the two is answered, the second in the list.
 
 # %%
@@ -1915,6 +2007,14 @@ def answers_for(questions, decisions):
 # %% wrong loses="ids_each ids_unknown" why="the decisions are the answer"
 def answers_for(questions, decisions):
     return decisions
+
+
+# %% wrong loses="ids_each" why="a Command, where what goes into it is wanted"
+def answers_for(questions, decisions):
+    ids = {q.value["patch"]: q.id for q in questions}
+    if not set(decisions) <= set(ids):
+        raise ValueError(decisions)
+    return Command(resume={ids[patch]: said for patch, said in decisions.items()})
 
 
 # %% wrong loses="ids_each ids_unknown" why="in the order of the questions and of the decisions"
@@ -1975,9 +2075,9 @@ def addressed(decisions):
             "Round one answered too much: what is not decided stays open."
         )
         answers = tried(answers_for, questions[::-1], decisions)
-        assert not isinstance(answers, Exception), (
-            f"asked about {[q.value['patch'] for q in questions]}, decided {decisions}: "
-            f"answers_for raised {answers!r}; expected a map from ids to answers."
+        assert isinstance(answers, dict) and set(answers) <= {each.id for each in questions}, (
+            f"asked about {[q.value['patch'] for q in questions]}, decided {decisions}: answers_for "
+            f"gave {answers!r}; expected a dict, whose keys are ids of these questions."
         )
         return Command(resume=answers)
 
@@ -2065,8 +2165,8 @@ assert not problem, f"{problem}. Which of the three had ended when the process e
 graph_lives(story.lives, title="A pause inside a graph that a node calls")
 
 # %% [markdown]
-# `release` had not ended, so it runs again from its first line, and the announcement goes out twice. `build` had ended,
-# and the checkpointer kept that, also inside. Rule 1 holds for every function from which a pause can be reached.
+# `release` had not ended, so it runs again, and the announcement goes out twice. `build` had ended, and the
+# checkpointer kept that, also inside. Rule 1 holds for every function from which a pause can be reached.
 
 # %% [markdown]
 # ## Predict: answers that do not arrive
@@ -2188,26 +2288,27 @@ tell(graph, Command(resume={question.id: "no"}))
 # one of these, not even by id. The question is still listed as open. It need not be the answer's fault: a "yes" whose
 # mail server was down is still a yes when the person has long said no.
 #
-# A kill is another matter, since a killed node saves nothing. A plain answer is on disk soon after it is given, and
-# stays; the next plain answer replaces it. An answer by id is saved when its node ends, and lost by the kill: the
-# question is asked again. In both cases it is still listed as open. (The test `pause-killed` in
-# `autograde/tests/test_claims_08.py` does these kills.)
+# A kill is another matter, since a killed node saves nothing. A plain answer is written beside the node, so a kill
+# directly below the pause may come first; once on disk it stays, until the next plain answer replaces it. An answer by
+# id is saved when its node ends, and lost by the kill: the question is asked again. In both cases it is still listed
+# as open. (The test `pause-killed` in `autograde/tests/test_claims_08.py` does these kills.)
 #
 # For a node that failed there is a way out. `update_state` makes a new checkpoint, even if it changes nothing, and
-# leaves question and answer behind with the old one. Then nothing is listed as open, although the node is still
-# `next`. A call without an answer (`None`) asks again:
+# leaves question and answer behind with the old one. Then nothing is listed as open, although the node is `next`. An
+# answer by the old id is dropped, and the question asked again, as by a call without an answer (`None`):
 
 # %%
 graph.update_state(RUN, {})
 state = graph.get_state(RUN)
 print("updated: next", state.next, "interrupts", state.interrupts)
+tell(graph, Command(resume={question.id: "no"}))
 tell(graph, None)
 tell(graph, YES)
 history(graph, RUN)
 
 # %% [markdown]
-# Keep that in mind also without an accident. Whoever calls `update_state` on a thread that waits hides its question:
-# a desk that lists threads by `interrupts` does not see it any more. A plain yes is accepted nevertheless.
+# So `update_state` on a thread that waits hides its question from a desk that lists `interrupts`.
+# A plain yes is accepted nevertheless.
 #
 # And when all is over? The person has said yes, the patch is applied, and now the person says no. First to the
 # thread, then to the checkpoint at which the question was asked, by its config:
@@ -2254,8 +2355,8 @@ def like(answer):
     """What somebody could take for this answer, and what is another one."""
     text = str(answer)
     others = [f"{text}, but not this one", f"not {text}", f" {text}", text.upper(), text.title()]
-    others += [[answer], {text: answer}, text[:1], True, 1, 2, "1", "y", "yes", "ok", "on", "true"]
-    others += ["nope", "approve", ["approve"]]
+    others += [f"{text} ", f"{text}\n", f"{text}!", [answer], {text: answer}, text[:1], True, 1, 2]
+    others += ["1", "y", "yes", "ok", "on", "true", "nope", "approve", "approve ", ["approve"]]
     if isinstance(answer, dict):
         others += [answer | {"but": "not this one"}]
         for key, value in answer.items():
@@ -2288,7 +2389,7 @@ def mistaken(folder, make, others, no):
 #
 # * `to_command(clicked)`: it returns the `Command` for "approve" and for "reject", and raises a `ValueError` for
 #   everything else, so that nothing else reaches the thread.
-# * `approve_clicked(state, world)`: the node that asks once, shows `state["patch"]` and sets `approved`. It must approve
+# * `approve_clicked(state, world)`: the node that asks once, shows `state["patch"]` and sets `approved`. It approves
 #   just what your `to_command` makes of "approve" (`1` is not `True`), whatever else somebody may put into a `Command`.
 #   Such an answer must not block the thread either: it counts as a no, or a "reject" after it still does.
 #
@@ -2419,6 +2520,28 @@ def approve_clicked(state, world):
     return {"approved": interrupt("May I?") == "approve"}
 
 
+# %% wrong loses="no_stays_no" why="the node forgives what stands behind the word"
+def to_command(clicked):
+    if clicked not in ("approve", "reject"):
+        raise ValueError(clicked)
+    return Command(resume=clicked)
+
+
+def approve_clicked(state, world):
+    return {"approved": str(interrupt(state["patch"])).rstrip() == "approve"}
+
+
+# %% wrong loses="no_stays_no" why="the node forgives an exclamation mark"
+def to_command(clicked):
+    if clicked not in ("approve", "reject"):
+        raise ValueError(clicked)
+    return Command(resume=clicked)
+
+
+def approve_clicked(state, world):
+    return {"approved": str(interrupt(state["patch"])).rstrip("!") == "approve"}
+
+
 # %% wrong loses="no_refuses" why="takes what begins with approve"
 def to_command(clicked):
     if isinstance(clicked, str) and clicked.startswith(("approve", "reject")):
@@ -2529,6 +2652,18 @@ def approve_clicked(state, world):
     return {"approved": interrupt(state["patch"]) == "approve"}
 
 
+# %% wrong loses="no_refuses" why="forgives what stands behind the word"
+def to_command(clicked):
+    word = clicked.rstrip(" \n!") if isinstance(clicked, str) else None
+    if word not in ("approve", "reject"):
+        raise ValueError(clicked)
+    return Command(resume=word)
+
+
+def approve_clicked(state, world):
+    return {"approved": interrupt(state["patch"]) == "approve"}
+
+
 # %% right why="True and False"
 def to_command(clicked):
     return {"approve": Command(resume=True), "reject": Command(resume=False)}[check(clicked)]
@@ -2595,7 +2730,6 @@ for clicked, number in (("reject", 0), ("approve", 1)):
     )
     problem = not_done(story, apply_the_patch=number)
     assert not problem, f"{clicked}: {problem}. What does the node take for a yes?"
-
     assert story.state["patch"] in str(story.asked[0][0]), (
         f"the question was {story.asked[0][0]!r}; expected that it shows {story.state['patch']!r}."
     )
@@ -2612,6 +2746,7 @@ assert not wrong, (
 # %% test id="no_refuses" points=1
 CLICKS = [None, {}, "", [], 0, 1, True, False, "yes", "no", "Approve", " approve", ["approve"]]
 WORDS_LIKE = ["approved", "approve, but", "rejected", "accept", "ok", "deny", "cancel", "a", "1"]
+WORDS_LIKE += ["approve ", "approve\n", "approve!", "reject ", "reject\n"]
 for other in CLICKS + WORDS_LIKE:
     found = tried(to_command, other)
     assert isinstance(found, ValueError), (
@@ -2659,10 +2794,9 @@ explore(
 # %% [markdown]
 # Read your map. A node that asks and does nothing else may be killed anywhere. So may an effect with a key of its run:
 # if all of yours have one, the map is clean. If not, the lines that harm are those after an effect, as long as the
-# node has not ended: a kill makes it run again, pause or no pause. Consent is no protection against doing it twice.
+# node has not ended: a kill makes it run again, pause or no pause.
 #
-# (After a kill in `approve` the question is listed as open, whether or not its answer is saved. So a person may be
-# asked twice, and the second answer may be another one.)
+# (After a kill in `approve` a person may be asked twice, and the second answer may be another one.)
 #
 # What protects is what `03_crash_window` gave you, a key. Write `certain_apply(state, world)`. It
 # reserves a machine and applies the patch, each once a run, wherever a kill falls, and whichever process goes on;
@@ -2775,8 +2909,7 @@ assert found == {"reserve a machine": 1, "apply the patch": 1}, (
 report
 
 # %% [markdown]
-# The map also kills inside `do`, and is clean. **Rule 6: consent is no key.** What happens below a pause can be
-# killed like everything else.
+# The map also kills inside `do`. **Rule 6: consent is no key.** What happens below a pause can be killed, too.
 #
 # ## A no is an answer to the model, too
 #
@@ -2852,14 +2985,13 @@ with WorkFolder.fresh() as folder:
 # <details><summary>One way to say it</summary>
 #
 # "interrupt stops the node by an exception. The question is saved, the process may end, and local variables are gone.
-# While it waits the newest checkpoint is the one before approve. When the answer comes, the whole node runs again
-# from its first line, and this time interrupt returns the answer. So it is entered once for the question and once for
-# the answer: n pauses in one node are n plus one entries. That demands that nothing above a pause may hurt when it is
-# repeated: effects go below, or into another node, or get a key; times and random numbers are made in an earlier
-# node. I do not catch the pause with a broad except. Answers are matched by position, so I have one pause per node,
-# loop through an edge, and answer by id. I check an answer before I give it, because it stays. input() would hold a
-# process for as long as a person thinks, and a restart would end it. interrupt holds none: the question is a row in a
-# database, and any process can give the answer."
+# When the answer comes, the whole node runs again from its first line, and this time interrupt returns the answer. So
+# it is entered once for the question and once for the answer: n pauses in one node are n plus one entries. That demands
+# that nothing above a pause may hurt when it is repeated: effects go below, or into another node, or get a key; times
+# and random numbers are made in an earlier node. I do not catch the pause with a broad except. Answers are matched by
+# position, so I have one pause per node, loop through an edge, and answer by id. I check an answer before I give it,
+# because it stays. input() would hold a process for as long as a person thinks, and a restart would end it. interrupt
+# holds none: the question is a row in a database, and any process can give the answer."
 # </details>
 #
 # **Often confused:** *pause* and *crash*. After both the node runs again from its first line. But a pause is saved, as
