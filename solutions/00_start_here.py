@@ -23,6 +23,8 @@
 # | `2_langgraph/06_checkpointer` | what exactly does LangGraph save, when, and where? |
 # | `2_langgraph/07_kill_the_agent` | where does a killed agent really go on? |
 # | `2_langgraph/08_interrupt` | why did `approve` run twice? |
+# | `2_langgraph/09_approval_desk` | who may approve, what exactly, and once? |
+# | `2_langgraph/10_time_travel` | can you go back? what does that repeat? |
 #
 # ## Is everything here?
 #
