@@ -92,7 +92,7 @@ print("calls in each step:       ", *map(len, CALLS))
 print("calls from the first step:", *itertools.accumulate(map(len, CALLS)))
 
 # %% [markdown]
-# After step 12 there have been 24 calls. Keep that number in mind.
+# After step 12 there have been 24 calls.
 #
 # Both agents below use the same tools, and write each call that was performed into a **run record**. That is a
 # database of the agent's own, beside the checkpoints. `runs` has a row for each run, `calls` one for each call.
@@ -180,8 +180,7 @@ def loop_agent(path, model, use, accept):
 # ## The agent as a graph
 #
 # Three nodes: model, tools, accept. The state holds the messages, the steps used and the budget, and what a new
-# process needs to set again. This is the tools node, with the edges that lead to it and away from it. It stands by
-# itself, because you will rewrite it.
+# process needs to set again. The tools node and its edges stand by themselves, because you will rewrite them.
 
 
 # %%
@@ -300,7 +299,7 @@ def start(home, run_id, agent=open_agent, budget=BUDGET, env=ENV, limit=LIMIT):
 
 
 def start_loop(home, run_id, kit=compiler_kit, replies=SCRIPT.replies):
-    """The same for the plain loop. Called again, it goes on: it looks at its save each time."""
+    """The same for the plain loop. Called again, it goes on."""
     os.environ["ZIG_TARGET"] = SCRIPT.target
     use, accept = kit(home / run_id)
     use = recorded(use, open_record(home), 1, Journal(home / "journal.jsonl"))
@@ -343,8 +342,7 @@ print(graph_life)
 # %% [markdown]
 # ## What each costs
 #
-# Lines of code, counted from the source of this notebook, without comments, docstrings and the wiring that both have;
-# and steps.
+# Lines of code, without comments, docstrings and the wiring that both have; and steps.
 
 
 # %%
@@ -383,8 +381,8 @@ print(f"{'bytes on disk':28} {loop_bytes:6} {graph_bytes:6}")
 # %% [markdown]
 # ## Two traps of the wiring
 #
-# **The recursion limit.** The budget counts replies of the model, and a wrong route need not pass the model. Here a
-# build that was not accepted leads back to the acceptance step, for ever. The recursion limit ends that. But it
+# **The recursion limit.** The budget counts saved replies of the model, and a wrong route need not pass the model. Here
+# a build that was not accepted leads back to the acceptance step, for ever. The recursion limit ends that. But it
 # counts anew in each `invoke`, and when it goes on it even allows two steps more. So it is no budget. That is in the
 # state.
 
@@ -407,8 +405,7 @@ with SqliteSaver.from_conn_string(":memory:") as saver:
 # **The thread of the record.** A connection of `sqlite3` serves only the thread that made it, unless you say
 # `check_same_thread=False`. A node that is alone in its super-step runs in the thread that called the graph. If you
 # stream tokens (`stream_mode="messages"`), or if several tasks run at once, nodes run in a pool of threads. So the
-# graph above would do without, until the day somebody streams it. `open_agent` says it for the record, and
-# `SqliteSaver.from_conn_string` for its own connection.
+# graph above would do without, until the day somebody streams it. `open_agent` says it for the record.
 #
 # ## Predict: killed after step 12
 #
@@ -429,7 +426,7 @@ BEFORE_MODEL = 'reply = model.invoke(state["messages"])'
 
 # %% [markdown]
 # The check plays run 217 with tools that only say that they ran. For where the graph goes on it makes no difference,
-# and it is quick. After that you see it with the compiler.
+# and it is quick.
 
 
 # %%
@@ -496,7 +493,7 @@ assert not problem, f"{problem}. Ask which checkpoint was the newest, and what i
 # %% [markdown]
 # ## See it
 #
-# Now with the compiler, and with what the agent says. First the life that is killed, then the one that goes on:
+# Now with the compiler, first life 1, then life 2:
 
 # %%
 with new_home() as home:
@@ -529,11 +526,11 @@ with new_home() as home:
 short_history
 
 # %% [markdown]
-# The first process wrote the checkpoints up to 4, the second those from 5 on. Nothing in the history says so. A
-# checkpoint does not know which process wrote it.
+# The first process wrote the checkpoints up to 4, the second those from 5 on. A checkpoint does not
+# know which process wrote it.
 
 # %% [markdown]
-# That was a kill *between* two super-steps. It fell in the quietest moment there is.
+# That was a kill *between* two super-steps, in the quietest moment there is.
 #
 # ## Predict: killed inside the tools node
 #
@@ -544,8 +541,7 @@ short_history
 # 2. just before `call_28` is performed,
 # 3. when all three have been performed and recorded, just before `return answer`, visit 28.
 #
-# How many calls are performed a second time, in each case? Assign a list of three numbers to `predicted_inside`. The
-# check is quick again.
+# How many calls are performed a second time, in each case? Assign a list of three numbers to `predicted_inside`.
 
 
 # %% answer id="predict_inside"
@@ -622,7 +618,7 @@ graph_lives(around, [ends_inside[0], None], "The end of life 1 and the beginning
 # * The newest checkpoint was written when the *model* had replied. It says: next is `tools`.
 # * What a node did lives in its local variables until it returns. `call_26` and `call_27` had results. They died with
 #   the process.
-# * So the new process runs the node from its first line. It cannot know better.
+# * So the new process runs the node from its first line.
 #
 # The **grain** of a checkpoint is the super-step: one that was not finished is done again from its first line. Your
 # run record did know about both calls. Nobody asked it.
@@ -690,15 +686,16 @@ graph_lives(lives_mail, ends, "call_3 is the mail")
 # ## A task of its own
 #
 # What LangGraph runs and remembers is not a node but a **task**: one execution of a node, or of a function that is
-# marked as a task. What a task returned is saved as its **pending writes**, at once and not when the super-step is
-# over. A task that has its writes on disk is not run again. So give each call a task of its own. There are two ways.
+# marked as a task. What a task returned is saved as its **pending writes**, by a background job that does not wait for
+# the other tasks. A task that has its writes on disk is not run again. So give each call a task of its own, in one of
+# two ways:
 #
 # * **`Send(node, input)`.** A route may return a list of them instead of a name. Each becomes a task: the node runs
 #   once for each `Send`, with that input, all in one super-step, side by side.
 # * **`@task`.** A function marked so returns a future when it is called. The node waits for `.result()`. If the node
 #   runs again, a call whose result is saved returns it and runs nothing.
 #
-# To try them on something small: a graph that greets three people.
+# Try them on a graph that greets three people:
 
 
 # %%
@@ -733,11 +730,10 @@ def one_task_each(builder, greet):
 
 # %% [markdown]
 # Now kill it while the third is greeted. "While" needs care. Pending writes are saved by a background job, and nobody
-# waits for it, in `sync` either. A kill right after a call has finished may come before its write. (That is the report
-# at the top: the checkpoint that closes a step is saved by another such job, and `06_checkpointer` killed between the
-# two in either order.) To make the order certain, `SureSaver` can wait: `settle(calls)` returns when those calls have
-# finished, and when the disk has the writes of every task of this process that finished a call. You may run the next
-# cell without reading it.
+# waits for it, in `sync` either. A kill right after a call has finished may come before its write. (See the report at
+# the top, and `06_checkpointer`.) To make the order certain, `SureSaver` can wait: `settle(calls)` returns when those
+# calls have finished, and when the disk has the writes of every task of this process that finished a call. You
+# need not read the next cell.
 
 
 # %%
@@ -807,7 +803,7 @@ def party(home, build):
 
 
 # %% [markdown]
-# Killed before Cy is greeted, and just after. In both cases a new process goes on.
+# Killed before Cy is greeted, and just after.
 
 # %%
 TIMES = ["never", "once", "twice"]
@@ -841,8 +837,8 @@ outcome_matrix(greeted, "How often is somebody greeted?")
 # ## Two traps
 #
 # **Results are matched by position.** What a node gets back from a `@task` is the result of its first, second, third
-# call, whatever you ask for. So a node has to ask in the same order each time. Here the order depends on an
-# environment variable that the second process has and the first had not:
+# call, whatever you ask for. So a node has to ask in the same order each time. Here it depends on an
+# environment variable that only the second process has:
 
 
 # %%
@@ -900,12 +896,12 @@ with new_home() as home:
 #
 # <details><summary>Hint 2</summary>
 #
-# With `Send` the route has two jobs: to spread the calls, if there are any, and otherwise to say what `where_next`
-# says.
+# With `Send` the route has two jobs: to say what `where_next` says, and where that is the tools, to spread the calls
+# instead.
 # </details>
 #
 # The checks run a small agent with your tools and the model, the saver and the journal of the bench. In its first life
-# the last call of each reply waits for the others. You may run the next two cells without reading them.
+# the last call of each reply waits for the others. You need not read the next two cells.
 
 
 # %%
@@ -928,9 +924,11 @@ class Use:
     def __call__(self, call):
         others = self.hold.get(call["id"], [])
         if not self.saver.settle(others):
-            others = " and ".join(others)
+            late = " and ".join(each for each in others if each not in self.saver.finished)
             raise TimeoutError(
-                f"{call['id']} waited for {others} in vain: begin calls in their order"
+                f"{call['id']} waited in vain for {late}: begin calls in their order"
+                if late
+                else f"before {call['id']} a call ran without a task of its own: it is not saved"
             )
         return self.perform(call)
 
@@ -962,7 +960,7 @@ class Replies:
         return self.replies[sum(message.type == "ai" for message in messages)]
 
 
-def small_run(home, add_tools, replies=SMALL, use=Use):
+def small_run(home, add_tools, replies=SMALL, use=Use, budget=BUDGET):
     """One life of that agent: it starts, or goes on where it was."""
     with SureSaver.from_conn_string(str(home / "threads.sqlite")) as saver:
         config = settings("small", limit=99)
@@ -973,7 +971,7 @@ def small_run(home, add_tools, replies=SMALL, use=Use):
         builder = WatchedGraph(State, Journal(home / "journal.jsonl"))
         agent_graph(builder, Replies(replies), use(home, saver, hold), lambda: "", add_tools)
         graph = builder.compile(checkpointer=saver)
-        first = {"messages": [HumanMessage("build it")], "step": 0, "budget": BUDGET, "result": ""}
+        first = {"messages": [HumanMessage("build it")], "step": 0, "budget": budget, "result": ""}
         end = graph.invoke(None if goes_on else first, config, durability="sync")
     answers = [(m.tool_call_id, m.content) for m in end["messages"] if m.type == "tool"]
     (home / "answers").write_text(json.dumps(answers), encoding="utf-8")
@@ -1166,6 +1164,28 @@ def add_tools(builder, use):
     builder.add_edge("tool", "model")
 
 
+# %% wrong loses="tools_results" why="without calls it is the acceptance step, also when the budget is spent"
+def add_tools(builder, use):
+    def spread(state):
+        calls = getattr(state["messages"][-1], "tool_calls", [])
+        return [Send("tool", call) for call in calls] or "accept"
+
+    builder.add_node("tool", lambda call: {"messages": [use(call)]})
+    builder.add_conditional_edges("model", spread, ["tool", "accept"])
+    builder.add_edge("tool", "model")
+
+
+# %% wrong loses="tools_results" why="the calls first: when the budget is spent the last message has none"
+def add_tools(builder, use):
+    def spread(state):
+        calls = state["messages"][-1].tool_calls
+        return [Send("tool", call) for call in calls] or where_next(state)
+
+    builder.add_node("tool", lambda call: {"messages": [use(call)]})
+    builder.add_conditional_edges("model", spread, ["tool", "accept", END])
+    builder.add_edge("tool", "model")
+
+
 # %% wrong loses="tools_results tools_finished tools_every_line" why="only the text of each answer"
 def add_tools(builder, use):
     def spread(state):
@@ -1217,7 +1237,7 @@ def add_tools(builder, use):
 
 
 # %% [markdown]
-# First, does it work at all, with nobody killed?
+# First, does it work at all, with nobody killed? And does it end when the budget is spent?
 
 
 # %% test id="tools_results" points=1
@@ -1236,6 +1256,12 @@ assert not problem, (
 )
 assert found == "accepted", (
     f"the run ended with {found!r}, expected 'accepted': where does where_next lead without calls?"
+)
+with new_home() as home:
+    life = launch(partial(small_run, budget=1), home, add_tools, echo=False, deadline=15)
+assert life.value == "budget_exceeded", (
+    f"with a budget of one step the run ended with {life.value or life.reason!r}, expected "
+    "'budget_exceeded': where does where_next lead then?"
 )
 
 # %% [markdown]
@@ -1298,8 +1324,8 @@ report_tools
 # %% [markdown]
 # ## See it: run 217 with your tools
 #
-# The real tools again. The kill falls in step 14, when `call_28` was compiled and noted in the journal, and before it
-# was noted in the run record. First with the tools node of the beginning, then with yours.
+# The real tools again. The kill falls in step 14, when the last call (`call_28`, or with `Send` perhaps another) was
+# compiled and noted in the journal, and before it was noted in the run record. First with the old node, then yours.
 
 
 # %%
@@ -1322,13 +1348,13 @@ for name, agent in (("tools_in_one_node", open_agent), ("your add_tools", your_a
             print(f"   {call} was performed {really}, and is in the record {noted}")
 
 # %% [markdown]
-# Two things to see. With a task each, only the call that the kill caught is repeated. (If yours run one after the
+# With a task each, only the call that the kill caught is repeated. (If yours run one after the
 # other, that is `call_28`. Side by side, it is the one that was done last, and a second one if its writes were still
 # on their way.) And the *run record* is no witness either: it says "once" of a call that was performed twice, since
 # the first time nobody lived to write it down. A record of effects is written after the effect. It has the crash
 # window of `03_crash_window`.
 #
-# And the boss? Here is the short run with the mail, killed when the next call is under way, and killed when the mail
+# And the boss? Here is the short run with the mail, killed in the next call, and killed when the mail
 # has just been accepted:
 
 
@@ -1365,7 +1391,7 @@ with mail_service("plain") as mail:
 #
 # * the call that is under way at the kill,
 # * a call that has finished, but whose pending writes have not reached the disk. The threads that run the tasks also
-#   save what they return. Where more calls wait for a thread, so do the writes: with `max_concurrency=1` and one `Send`
+#   save what they return. In a small pool the writes wait behind the calls: with `max_concurrency=1` and one `Send`
 #   each, none is saved before the last call has run.
 #
 # For a compiler that is nothing. For a mail it takes an idempotency key, as in `04_email`.
@@ -1399,7 +1425,7 @@ with new_home() as home:
 # %% [markdown]
 # Without the variable Zig builds for the machine it runs on and says nothing. Three objects went wrong in step 14.
 # The first to notice was a check that the model happened to ask for. The acceptance step noticed at the end, when the
-# budget was spent. (On a machine that is itself an AArch64 Linux nothing goes wrong here, and nobody learns of the
+# budget was spent. (On an AArch64 Linux nothing goes wrong here, and nobody learns of the
 # mistake.)
 #
 # **The run id.** `None` on an unknown thread raises. But the message does not say what was wrong, and the attempt to
@@ -1437,7 +1463,7 @@ with new_home() as home:
 # * Otherwise it sets the environment variables that are saved in the state under `"env"`, and goes on where the run
 #   was, with `durability="sync"`.
 # * It uses the row that the run has in the record, for its calls, and in the end for its result. It returns the
-#   result. Of a finished run it returns the result, and nothing runs.
+#   result. Of a finished run it returns the result, and nothing runs. (Its row may still say "running".)
 # * What the record says of other runs stays as it is.
 #
 # `agent(home, run_id, row)` opens the graph, as `open_agent` does. `graph.get_state(config).values` is empty where
@@ -1448,8 +1474,7 @@ with new_home() as home:
 # In which order do you look, so that a refusal leaves no trace? Which of these looks need the graph?
 # </details>
 #
-# The checks use a short run, which is killed when step 2 is over. You may run the next two cells without reading
-# them.
+# The checks use a short run, which is killed when step 2 is over. You need not read the next two cells.
 
 # %%
 SHORT = script(["fetch"], ["configure", "compile"], ["link", "check"], [])
@@ -1471,8 +1496,7 @@ def short_agent(home, run_id, row):
 
 
 def resume_short(home, run_id="run-217"):
-    for name in VARIABLES:
-        os.environ.pop(name, None)
+    os.environ.update(dict.fromkeys(VARIABLES, "other"))
     return resume(run_id, home, short_agent)
 
 
@@ -1547,7 +1571,7 @@ def resume(run_id, home, agent):
         return end["result"]
 
 
-# %% wrong loses="resume_goes_on" why="the run is known, so it is run again from its task"
+# %% wrong loses="resume_goes_on resume_record" why="the run is known, so it is run again from its task"
 def resume(run_id, home, agent):
     with closing(open_record(home)) as record:
         row = record.execute("SELECT id FROM runs WHERE name = ?", (run_id,)).fetchone()
@@ -1824,6 +1848,64 @@ def resume(run_id, home, agent):
         return end["result"]
 
 
+# %% wrong loses="resume_record" why="what is finished was recorded when it finished"
+def resume(run_id, home, agent):
+    with closing(open_record(home)) as record:
+        row = record.execute("SELECT id FROM runs WHERE name = ?", (run_id,)).fetchone()
+        if row is None:
+            raise LookupError(run_id)
+        if not (home / run_id).is_dir():
+            raise FileNotFoundError(run_id)
+        with agent(home, run_id, row[0]) as graph:
+            saved = graph.get_state(settings(run_id)).values
+            if not saved:
+                raise LookupError(run_id)
+            if saved["result"]:
+                return saved["result"]
+            os.environ.update(saved["env"])
+            end = graph.invoke(None, settings(run_id), durability="sync")
+        record.execute("UPDATE runs SET result = ? WHERE id = ?", (end["result"], row[0]))
+        return end["result"]
+
+
+# %% right why="a finished run is not opened again, but recorded"
+def resume(run_id, home, agent):
+    with closing(open_record(home)) as record:
+        row = record.execute("SELECT id FROM runs WHERE name = ?", (run_id,)).fetchone()
+        if row is None:
+            raise LookupError(run_id)
+        if not (home / run_id).is_dir():
+            raise FileNotFoundError(run_id)
+        with agent(home, run_id, row[0]) as graph:
+            end = graph.get_state(settings(run_id)).values
+            if not end:
+                raise LookupError(run_id)
+            os.environ.update(end["env"])
+            if not end["result"]:
+                end = graph.invoke(None, settings(run_id), durability="sync")
+        record.execute("UPDATE runs SET result = ? WHERE id = ?", (end["result"], row[0]))
+        return end["result"]
+
+
+# %% wrong loses="resume_env" why="what the process has set already is left as it is"
+def resume(run_id, home, agent):
+    with closing(open_record(home)) as record:
+        row = record.execute("SELECT id FROM runs WHERE name = ?", (run_id,)).fetchone()
+        if row is None:
+            raise LookupError(run_id)
+        if not (home / run_id).is_dir():
+            raise FileNotFoundError(run_id)
+        with agent(home, run_id, row[0]) as graph:
+            saved = graph.get_state(settings(run_id)).values
+            if not saved:
+                raise LookupError(run_id)
+            for name, value in saved["env"].items():
+                os.environ.setdefault(name, value)
+            end = graph.invoke(None, settings(run_id), durability="sync")
+        record.execute("UPDATE runs SET result = ? WHERE id = ?", (end["result"], row[0]))
+        return end["result"]
+
+
 # %% wrong loses="resume_folder" why="a finished run needs no folder"
 def resume(run_id, home, agent):
     with closing(open_record(home)) as record:
@@ -1890,7 +1972,7 @@ for moment, ((line, visit), expected) in moments.items():
 
 
 # %% [markdown]
-# Then the refusals: a mistyped id, and a run that was killed before its first checkpoint.
+# Refusals: a mistyped id, a run that was killed before its first checkpoint.
 
 
 # %% test id="resume_unknown" points=1
@@ -1940,7 +2022,7 @@ for which, line in (("killed", BEFORE_MODEL), ("finished", None)):
     assert not problem, f"The work folder of run-217, a {which} run, is gone. resume: {problem}."
 
 # %% [markdown]
-# The environment, of a run for another machine, with a second variable:
+# The environment, of a run for another machine, with a second variable; the new process has others:
 
 # %% test id="resume_env" points=1
 saved = dict(zip(VARIABLES, ["riscv64-linux-musl", "nightly"], strict=True))
@@ -1949,14 +2031,23 @@ with killed_home(env=saved) as home:
     targets = [target for (target,) in table(home, "SELECT DISTINCT target FROM calls")]
     found = lines_of(home / "going")[-1].split()[1:]
 assert targets == [saved["ZIG_TARGET"]] and found == [*saved.values()], (
-    f"a run with {saved} in its state, resumed in a process without these: when the graph went on "
+    f"a run with {saved} in its state, resumed where both are 'other': when the graph went on "
     f"they were {found}, and the calls of both lives ran for {targets}"
 )
 
 # %% [markdown]
-# The record, with a finished run before this one, another killed run after it, and a budget of three steps:
+# The record, with a finished run before this one, another killed run after it, and a budget of three steps. A
+# process that resumes can be killed too, and the next one then leaves the result in the record.
+
 
 # %% test id="resume_record" points=1
+def in_the_end(home):
+    found, calls = table(home, "SELECT name, result FROM runs"), calls_of(home)
+    if calls != ALL_SHORT:
+        return "lost" if set(calls) < set(ALL_SHORT) else "again"
+    return "once" if found == [("run-217", "accepted")] else "not recorded"
+
+
 with new_home() as home:
     started(home, "run-216", line=None)
     started(home, budget=3)
@@ -1971,26 +2062,22 @@ assert rows == expected, f"after resume the record has the runs {rows}; expected
 assert each == {1: 5, 2: 5, 3: 3}, (
     f"the calls by row of the run are {each}; expected 5 for 1 and 2, and 3 for 3"
 )
+report_resume = explore(resume_short, killed_home, in_the_end, inside=[resume])
+assert report_resume.clean, (
+    f"{report_resume.verdict()}. Who records the result when the graph had ended before the kill?"
+)
 
 # %% [markdown]
-# A process that resumes can be killed too, and resumed again. Here before every line of your `resume`:
-
+# All kills before the lines of your `resume`:
 
 # %%
-def in_the_end(home):
-    found, calls = table(home, "SELECT name, result FROM runs"), calls_of(home)
-    if calls != ALL_SHORT:
-        return "lost" if set(calls) < set(ALL_SHORT) else "again"
-    return "once" if found == [("run-217", "accepted")] else "not recorded"
-
-
-explore(resume_short, killed_home, in_the_end, inside=[resume])
+report_resume
 
 # %% [markdown]
 # ## From a terminal
 #
-# So far the bench did the killing. Now the agent is a program of its own, and is killed from outside, at no chosen
-# line. The program is made of cells of this notebook, your `resume` among them.
+# Now the agent is a program of its own, made of cells of this notebook, your `resume` among them. It is killed from
+# outside, at no chosen line.
 
 
 # %%
@@ -2054,19 +2141,19 @@ print(
 )
 
 # %% [markdown]
-# Where exactly that kill fell, nobody decided. If it fell inside a tools step that had recorded a call, the first
+# Nobody decided where that kill fell. If it fell inside a tools step that had recorded a call, the first
 # number is larger: that call was performed twice.
 
 # %% [markdown]
 # ## What does the experiment prove?
 #
-# Back to run 217: killed after step 12, resumed, accepted at step 18, each call once. It is tempting to conclude a
-# great deal from that. Here are eight statements about the agent with one tools node and `durability="sync"`.
+# Back to run 217: killed after step 12, resumed, accepted at step 18, each call once. Here are
+# eight statements about the agent with one tools node and `durability="sync"`.
 #
 # 1. No call of the finished steps ran again.
-# 2. What the second process knew of the run, it had from the disk.
+# 2. What the second process knew of the messages and the steps, it had from the disk.
 # 3. The count of steps goes on after a kill.
-# 4. The budget holds, however often the agent is killed.
+# 4. The count of steps never goes beyond the budget, however often the agent is killed.
 # 5. A call that has finished does not run again, wherever the kill falls.
 # 6. `durability="async"` would have done as well.
 # 7. The environment variables come back with the checkpoint.
@@ -2079,8 +2166,8 @@ print(
 #
 # Assign to `shown` a list of eight `True` or `False`: does *this experiment* show it?
 #
-# The next cells make the rivals, as an agent with switches, and the experiment, on a short run of four steps that is
-# killed after step 2. Run them without reading: they name the rivals, and those give the answers away.
+# Run the next cells without reading: they make the rivals, which give the answers away. They play the experiment on a
+# short run, killed after step 2 of 4.
 
 
 # %%
@@ -2261,8 +2348,8 @@ assert not problem, f"{problem}. Where did the kill fall, and what did go_on do 
 # | 7 | this very agent: `go_on` set the variable by hand | comes out the same |
 # | 8 | this very agent: the folder had simply not been touched | comes out the same |
 #
-# Statement 4 is *true* of this agent. The experiment does not show it all the same. To show it you need a run that is
-# killed and then reaches its budget.
+# Statement 4 is *true* of this agent. The experiment does not show it all the same: for that you need a run that is
+# killed and then reaches its budget. (A reply that was lost in a kill is not counted: it was paid for all the same.)
 #
 # ## Prove it
 #
@@ -2309,8 +2396,7 @@ outcome_matrix(found, "Killed before or just after call_4: how often was each pe
 #
 # ## What a kill costs
 #
-# Each of these kills was a real process. A process is forked from a server that has LangGraph loaded. What would it
-# cost to start a new interpreter each time?
+# Each kill was a real process, forked from a server that has LangGraph loaded. What would a new interpreter cost?
 
 
 # %%
@@ -2328,7 +2414,7 @@ print(f"kills a second of a LangGraph node: {forked:.0f} forked, {fresh:.1f} in 
 print(f"ratio: {forked / fresh:.0f}")
 
 # %% [markdown]
-# That is why you could kill at every line, and not only at the one where you expect the trouble.
+# That is why you could kill at every line.
 #
 # ## Say it
 #
