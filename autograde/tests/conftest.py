@@ -1,10 +1,14 @@
 """Shared by the tests of the bench."""
 
+import signal
 import sys
 from collections.abc import Iterator
 
 import cloudpickle
 import pytest
+
+# A background job ignores Ctrl-C, and so would every process that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="module")

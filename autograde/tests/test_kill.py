@@ -291,7 +291,7 @@ def gone(pid: int) -> bool:
 
 
 SLOW = """
-import os, signal, time
+import os, time
 from crashlab import WorkFolder, launch
 
 def slow(folder):
@@ -299,7 +299,6 @@ def slow(folder):
     time.sleep(600)
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
     try:
         with WorkFolder.fresh() as folder:
             launch(slow, folder, deadline=600)
