@@ -2269,8 +2269,8 @@ def tell(graph, given):
     """Give a graph an input or an answer, and print what comes of it."""
     try:
         out = graph.invoke(given, RUN)
-    except ValueError as error:
-        out = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    except ValueError as raised:
+        out = f"{type(raised).__name__}: {str(raised).splitlines()[0]}"
     given = getattr(given, "resume", given)
     print(f"{given!s:20}", "asked" if "__interrupt__" in out else out)
 
