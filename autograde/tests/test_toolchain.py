@@ -1,6 +1,7 @@
 """The real build: C cross-compiled by Zig, the traps of its environment, and the recorded run."""
 
 import ctypes
+import os
 import platform
 import re
 import shutil
@@ -381,6 +382,7 @@ def test_a_kill_leaves_all_or_nothing(finished: Path) -> None:
             yield folder.path / "work"
 
     def work(path: Path) -> None:
+        os.environ["ZIG_TARGET"] = TARGET  # a forked process has the server's variables, not ours
         Toolchain(path).fetch("re2")
         Toolchain(path).configure("re2")
 
