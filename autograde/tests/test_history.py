@@ -22,8 +22,8 @@ from matplotlib.path import Path as Curve
 
 from crashlab import launch
 from crashlab.figures import histories, history, rows
+from crashlab.figures.fit import SMALL
 from crashlab.figures.history import track, tracks
-from crashlab.figures.history_fit import SMALL
 from crashlab.figures.history_places import WIDTH
 from crashlab.figures.history_steps import columns
 from crashlab.figures.history_text import ROWS, words

@@ -11,12 +11,11 @@ from itertools import count
 from math import nan
 
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.path import Path
-from matplotlib.textpath import text_to_path
 
+from crashlab.figures.fit import width_of
 from crashlab.figures.lives import ENDS
 from crashlab.figures.style import (
     AMBER,
@@ -361,8 +360,7 @@ def _room(record: Record) -> tuple[str, float, float]:
 
 def _width(text: str, size: float = TYPE, weight: str = "normal") -> float:
     """Return the width of a line of text in pixels."""
-    font = FontProperties(family=SANS, weight=weight, size=size)
-    return text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]
+    return width_of(text, size, weight=weight)
 
 
 def _room_of_key(mark: Mark | None, meaning: str) -> float:

@@ -7,7 +7,7 @@ from typing import TypeVar
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from crashlab.figures.history_fit import families, width_of
+from crashlab.figures.fit import families, width_of
 from crashlab.figures.style import (
     AMBER,
     BLUE,

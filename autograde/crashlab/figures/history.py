@@ -1,7 +1,7 @@
 """The history of a thread, drawn from its checkpoints: a track for each branch, then the state.
 
 Steps go from left to right. `history` asks the graph, `rows` reads the tables of a SQLite file. How
-it is made: `crashlab.history` reads, `history_steps` folds, `history_text` tells, `history_fit` and
+it is made: `crashlab.history` reads, `history_steps` folds, `history_text` tells, `fit` and
 `history_places` give every checkpoint and its texts their places, `history_pen` draws.
 """
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from crashlab.figures.history_fit import HEAD, TYPE, width_of, wrap
+from crashlab.figures.fit import HEAD, TYPE, width_of, wrap
 from crashlab.figures.history_pen import Pen, draw_block, draw_sign, legend_of
 from crashlab.figures.history_places import MARGIN, WIDTH, Plan, lay_out, measure
 from crashlab.figures.history_steps import columns

@@ -6,7 +6,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path as Curve
 
-from crashlab.figures.history_fit import LINE, SMALL, TYPE, advance, families, width_of
+from crashlab.figures.fit import LINE, SMALL, TYPE, advance, families, width_of
 from crashlab.figures.history_places import CELL, MARGIN, NAME, TURN, Block, Plan, Spot, channels
 from crashlab.figures.history_text import shortened, value_in
 from crashlab.figures.style import (

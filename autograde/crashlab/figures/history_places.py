@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field, replace
 
-from crashlab.figures.history_fit import LINE, SMALL, cut, width_of, wrap
+from crashlab.figures.fit import LINE, SMALL, cut, width_of, wrap
 from crashlab.figures.history_steps import columns, unfolded
 from crashlab.figures.history_text import Line, Open, Telling, called, shortened, value_in
 from crashlab.figures.style import MONO

@@ -3,12 +3,11 @@
 import textwrap
 
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from matplotlib.textpath import TextPath
 
 from crashlab.explore import HARMLESS
+from crashlab.figures.fit import width_of
 from crashlab.figures.style import FAINT, INK, MARKS, OTHER, SANS, Picture, canvas, html, points
 
 TYPE = 12.5  # size of type; heights and widths are pixels
@@ -114,7 +113,4 @@ def _cell(
 
 def _width(text: str, weight: str = "normal", size: float = TYPE) -> float:
     """Return the width of a line of text in pixels."""
-    if not text.strip():
-        return 0
-    font = FontProperties(family=SANS, weight=weight)
-    return TextPath((0, 0), text, size=size, prop=font, usetex=False).get_extents().x1
+    return width_of(text, size, weight=weight)
