@@ -384,7 +384,7 @@ def test_the_picture_has_alternative_text_and_takes_the_ink_of_the_page() -> Non
     assert "currentColor" in drawn._repr_html_()
 
 
-def test_a_narrow_page_scrolls_so_that_type_does_not_shrink() -> None:
+def test_a_narrow_page_scrolls_so_that_type_hardly_shrinks() -> None:
     for drawn in (
         history(straight(InMemorySaver()), THREAD),
         histories({"short": read(paused), "long": read(long)}),
@@ -395,7 +395,7 @@ def test_a_narrow_page_scrolls_so_that_type_does_not_shrink() -> None:
             float(width) * 96 / 72 for width in re.findall(r'<svg [^>]*width="([\d.]+)pt"', markup)
         ]
         least = int(re.search(r"min-width:(\d+)px", markup)[1])
-        assert max(widths) <= least < max(widths) + 1
+        assert 0.9 * max(widths) <= least < 0.9 * max(widths) + 1
 
 
 def test_nodes_side_by_side_are_on_one_edge() -> None:

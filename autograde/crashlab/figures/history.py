@@ -19,6 +19,7 @@ from crashlab.figures.style import INK, Picture, canvas, html
 from crashlab.history import History, read_history, read_rows
 
 APART = 34  # from the end of a text in the legend to the next one
+SMALLEST = 0.9  # of its size: how far a page may shrink a figure
 
 
 def history(graph: object, config: dict, title: str | None = None) -> Picture:
@@ -122,8 +123,9 @@ def _title(thread: History) -> str:
 def _page(*drawn: tuple[Figure, str]) -> str:
     """Return figures with their texts as HTML.
 
-    A page that is too narrow scrolls them, all together, so that type is never smaller than here.
+    A page that is a little too narrow, as Lab in a window of 1280, shrinks them; a narrower one
+    scrolls them, all together, so that type never gets small.
     """
-    width = max(math.ceil(figure.get_figwidth() * figure.dpi) for figure, _ in drawn)
+    width = max(math.ceil(SMALLEST * figure.get_figwidth() * figure.dpi) for figure, _ in drawn)
     inner = "".join(f"<div>{html(figure, text)}</div>" for figure, text in drawn)
     return f'<div style="overflow-x:auto"><div style="min-width:{width}px">{inner}</div></div>'
