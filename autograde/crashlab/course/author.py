@@ -6,6 +6,10 @@
     # %% wrong loses="save-whole" why="writes in place"  must lose exactly these tests
     # %% right why="NamedTemporaryFile"                  must lose none
     # %% test id="save-whole" points=2                   may hold ### BEGIN HIDDEN TESTS …
+    # %% question id="uuid-as-key"                       a question of the bank, in two languages
+    # %% spoken id="say" question="uuid-as-key" points=2 an answer that a person gives points for
+
+The last two have no text of their own: the question bank has it.
 
 A test, a wrong and a right cell belong to the nearest answer above them; together they are one
 exercise. A wrong or right cell is a whole replacement for the answer; no notebook holds it.
@@ -13,12 +17,13 @@ exercise. A wrong or right cell is a whole replacement for the answer; no notebo
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jupytext
 
 from crashlab.course.paths import HERE, CourseError, Rooms
+from crashlab.course.spoken import bank, question_text, spoken_text
 
 SOLUTION, HIDDEN = "SOLUTION", "HIDDEN TESTS"
 
@@ -29,6 +34,8 @@ _KEYS = {
     "wrong": {"loses", "why"},
     "right": {"why"},
     "test": {"id", "points"},
+    "question": {"id"},
+    "spoken": {"id", "question", "points"},
 }
 _JUPYTEXT_KEYS = {"title", "lines_to_next_cell", "lines_to_end_of_cell_marker", "cell_marker"}
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -50,6 +57,7 @@ class Cell:
     loses: tuple[str, ...] = ()
     why: str = ""
     tags: tuple[str, ...] = ()
+    question: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,11 @@ class Author:
         return self.path.stem
 
     @property
+    def points(self) -> float:
+        """All points of the notebook, those that a person gives included."""
+        return sum(cell.points for cell in self.cells)
+
+    @property
     def notebook_cells(self) -> list[Cell]:
         """The cells that go into the solution notebook: no wrong and no second right answer."""
         return [cell for cell in self.cells if cell.kind not in ("wrong", "right")]
@@ -100,7 +113,10 @@ def read(path: Path, rooms: Rooms = HERE) -> Author:
     """Parse and validate one author file; AuthorError says what to change."""
     text = jupytext.reads(path.read_text(encoding="utf-8"), fmt="py:percent")
     name = rooms.name(path)
-    cells = tuple(_cell(raw, f"{name}, cell {number}") for number, raw in enumerate(text.cells, 1))
+    cells = tuple(
+        _from_bank(_cell(raw, f"{name}, cell {number}"), rooms)
+        for number, raw in enumerate(text.cells, 1)
+    )
     for cell in cells:
         _check_markers(cell)
     counts = Counter(cell.id for cell in cells if cell.id)
@@ -141,15 +157,18 @@ def _cell(raw, place: str) -> Cell:
     keys = set(raw.metadata) - _JUPYTEXT_KEYS
     named = f"{place} ({' '.join(filter(None, [title, str(raw.metadata.get('id', ''))])) or kind})"
     if kind not in _KEYS or raw.cell_type == "raw" or prose != (kind == "prose"):
-        kinds = "answer, wrong, right, test, or nothing for plain code and [markdown] for prose"
+        kinds = (
+            "answer, wrong, right, test, question, spoken, "
+            "or nothing for plain code and [markdown] for prose"
+        )
         raise AuthorError(f"{named}: the header is none of {kinds}.")
     if unknown := keys - _KEYS[kind]:
         raise AuthorError(f"{named}: the header has an unknown key {min(unknown)!r}.")
     get = raw.metadata.get
-    if kind in ("answer", "test") and not _ID.fullmatch(str(get("id", ""))):
+    if kind in ("answer", "test", "question", "spoken") and not _ID.fullmatch(str(get("id", ""))):
         raise AuthorError(f"{named}: it needs an id of letters, digits, '-' and '_'.")
     points = get("points", 0)
-    if kind == "test" and (not isinstance(points, int | float) or points <= 0):
+    if kind in ("test", "spoken") and (not isinstance(points, int | float) or points <= 0):
         raise AuthorError(f"{named}: it needs points, a number above 0.")
     if kind in ("wrong", "right") and not str(get("why", "")).strip():
         raise AuthorError(f'{named}: it needs why="…", the idea behind it in a few words.')
@@ -165,21 +184,37 @@ def _cell(raw, place: str) -> Cell:
         loses,
         str(get("why", "")),
         tuple(get("tags", ())),
+        str(get("question", "")),
     )
 
 
+def _from_bank(cell: Cell, rooms: Rooms) -> Cell:
+    """A question or spoken cell with the text that the bank has for it."""
+    if cell.kind not in ("question", "spoken"):
+        return cell
+    if cell.source.strip():
+        raise AuthorError(f"{cell.place}: its text is in the question bank; leave the cell empty.")
+    name = cell.question or cell.id
+    if name not in bank(rooms):
+        raise AuthorError(f"{cell.place}: the bank has no question {name!r}.")
+    question = bank(rooms)[name]
+    if cell.kind == "question":
+        return Cell("prose", question_text(question), cell.place)
+    return replace(cell, source=spoken_text(question, cell.points))
+
+
 def _check_markers(cell: Cell) -> None:
-    for marker, home in ((SOLUTION, "answer"), (HIDDEN, "test")):
+    for marker, homes in ((SOLUTION, ("answer", "spoken")), (HIDDEN, ("test",))):
         steps = re.findall(f"(BEGIN|END) {marker}", cell.source)
-        if steps and cell.kind != home:
+        if steps and cell.kind not in homes:
             raise AuthorError(
-                f"{cell.place}: only a cell of kind {home} may hold a {marker} region."
+                f"{cell.place}: only a cell of kind {homes[0]} may hold a {marker} region."
             )
         if steps != ["BEGIN", "END"] * (len(steps) // 2):
             raise AuthorError(
                 f"{cell.place}: a BEGIN {marker} without its END {marker}, or the other way round."
             )
-        if cell.kind == "answer" == home and not steps:
+        if cell.kind == "answer" and cell.kind in homes and not steps:
             raise AuthorError(f"{cell.place}: it needs ### BEGIN SOLUTION and ### END SOLUTION.")
 
 

@@ -57,6 +57,8 @@ def check(path: Path, rooms: Rooms = HERE, limit: int = CELL_LIMIT) -> Judgement
         raise CourseError(f"{path} has no exercises to check.")
     notes = _restore(tests, released)
     verdicts, remarks = _judge(run(notebook, limit))
+    if spoken := [grading(cell)["points"] for cell in notebook.cells if kind(cell) == "spoken"]:
+        remarks.append(f"A person gives {sum(spoken):g} points more, for what you say.")
     present = {grading(cell)["grade_id"] for cell in tests}
     for name, cell in released.items():
         if name not in present:

@@ -19,6 +19,7 @@ from traitlets.config import Config
 
 from crashlab.course.outcome import CELL_LIMIT
 from crashlab.course.paths import HERE, CourseError, Rooms
+from crashlab.course.spoken import ANSWER_HERE
 
 # A warning is no mistake, but nbgrader gives 0 points for anything on stderr. Its IgnorePattern
 # works for autograde and not for the Validate button; so the kernel itself sends to stdout what is
@@ -68,6 +69,7 @@ def configure(c: Config, rooms: Rooms = HERE) -> None:
     c.GenerateAssignment.preprocessors = [
         NamedStub if step is ClearSolutions else step for step in _steps(GenerateAssignment)
     ]
+    c.ClearSolutions.text_stub = ANSWER_HERE
     c.GenerateFeedback.preprocessors = [
         ClearHiddenTests,
         ShortTracebacks,

@@ -61,8 +61,10 @@ def grading(cell: nbformat.NotebookNode) -> dict:
 
 
 def kind(cell: nbformat.NotebookNode) -> str:
-    """'test', 'answer' or 'code'."""
+    """'test', 'answer', 'spoken' (a person gives the points) or 'code'."""
     entry = grading(cell)
+    if entry.get("grade") and entry.get("solution"):
+        return "spoken"
     return "test" if entry.get("grade") else "answer" if entry.get("solution") else "code"
 
 

@@ -92,18 +92,18 @@ def _notebook_cell(cell: Cell, seen: dict[str, int]) -> nbformat.NotebookNode:
     if cell.kind == "code":
         metadata = {"tags": list(cell.tags)} if cell.tags else {}
         return new_code_cell(cell.source, id=_content_id(cell, seen), metadata=metadata)
-    test = cell.kind == "test"
     grading = {
-        "grade": test,
+        "grade": cell.kind != "answer",
         "grade_id": cell.id,
-        "locked": test,
+        "locked": cell.kind == "test",
         "schema_version": 3,
-        "solution": not test,
+        "solution": cell.kind != "test",
         "task": False,
     }
-    if test:
+    if cell.points:
         grading["points"] = cell.points
-    return new_code_cell(cell.source, id=cell.id, metadata={"nbgrader": grading})
+    new_cell = new_markdown_cell if cell.kind == "spoken" else new_code_cell
+    return new_cell(cell.source, id=cell.id, metadata={"nbgrader": grading})
 
 
 def _content_id(cell: Cell, seen: dict[str, int]) -> str:

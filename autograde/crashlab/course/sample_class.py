@@ -20,7 +20,7 @@ from nbgrader.api import Gradebook, MissingEntry
 
 from crashlab.course import engine
 from crashlab.course.author import Author, author_files, read, without_markers
-from crashlab.course.execute import grading
+from crashlab.course.execute import grading, kind
 from crashlab.course.outcome import Failure
 from crashlab.course.paths import HERE, CourseError, Rooms
 from crashlab.course.release import assignment, make_course
@@ -141,9 +141,10 @@ def _hand_in(submission: Submission, school: Rooms) -> None:
     part, name = assignment(submission.author), f"{submission.author.stem}.ipynb"
     notebook = nbformat.read(school.notebooks / part / name, as_version=4)
     for cell in notebook.cells:
-        entry = grading(cell)
-        if entry.get("solution") and entry["grade_id"] in submission.answers:
-            cell.source = submission.answers[entry["grade_id"]]
+        if kind(cell) == "spoken":
+            cell.source += f"\n\nI am {submission.student}."  # untouched, it would get 0 points
+        elif kind(cell) == "answer" and grading(cell)["grade_id"] in submission.answers:
+            cell.source = submission.answers[grading(cell)["grade_id"]]
     target = school.desk / "submitted" / submission.student / part / name
     target.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(notebook, target)
@@ -173,7 +174,10 @@ def _scores(submissions: list[Submission], complaints: dict, school: Rooms) -> l
                 continue
             try:
                 graded = gradebook.find_submission_notebook(notebook, part, submission.student)
-                points = {grade.name: grade.auto_score for grade in graded.grades}
+                tests = {test.id for test in _tests(submission.author)}  # and nothing spoken
+                points = {
+                    grade.name: grade.auto_score for grade in graded.grades if grade.name in tests
+                }
             except MissingEntry:
                 points = {}
             status = GRADED if points and None not in points.values() else UNGRADED
