@@ -2,7 +2,7 @@
 #
 #   PYTHON  the Python that a venv is made of; `make clean` first, to change it
 #   TOOL    conda, mamba, micromamba or venv; by default the first of them that is there
-#   NB      one notebook for `make course`, as in NB=02_checkpoint
+#   NB      one notebook for `make course` and `make class`, as in NB=02_checkpoint
 PYTHON ?= python3
 TOOL ?=
 NB ?=
@@ -44,8 +44,8 @@ course: environment  ## run the solution notebooks and show the points (NB=02_ch
 release: environment  ## make the solution and student notebooks from their sources
 	$(IN_ENV) crashlab release
 
-class: environment  ## grade the sample class and compare its scores
-	$(IN_ENV) crashlab class
+class: environment  ## grade the sample class and compare its scores (NB=02_checkpoint for one)
+	$(IN_ENV) crashlab class $(NB)
 
 bench: environment  ## measure kills per second
 	$(IN_ENV) python autograde/bench.py

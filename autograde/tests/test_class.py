@@ -9,6 +9,7 @@ from nbgrader.validator import Validator
 from traitlets.config import Config
 
 from crashlab.course.engine import configure
+from crashlab.course.paths import CourseError
 from crashlab.course.release import release
 from crashlab.course.sample_class import grade_sample_class
 
@@ -34,6 +35,14 @@ def test_the_scores_are_as_promised(graded):
     }
     assert all(score.as_expected for score in scores.values())
     assert scores["wrong-double-2"].lost == {"double-large": "double(100) is 200, yours gave 10."}
+
+
+def test_one_notebook_can_be_chosen(tmp_path):
+    rooms = toy.course(tmp_path)
+    scores, _ = grade_sample_class(rooms, "00_start")
+    assert {score.submission.author.stem for score in scores} == {"00_start"}
+    with pytest.raises(CourseError, match="No notebook named '03_toy' has an exercise"):
+        grade_sample_class(rooms, "03_toy")
 
 
 def test_the_csv_has_a_status(graded):

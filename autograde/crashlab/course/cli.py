@@ -20,7 +20,8 @@ def main(arguments: list[str] | None = None) -> int:
     command = commands.add_parser("release", help="remake solution and student notebooks")
     command.set_defaults(run=lambda options: _release())
     command = commands.add_parser("class", help="let nbgrader grade the known wrong answers")
-    command.set_defaults(run=lambda options: _class())
+    command.add_argument("name", nargs="?", default="", help="of one notebook, e.g. 02_checkpoint")
+    command.set_defaults(run=lambda options: _class(options.name))
     options = parser.parse_args(arguments)
     try:
         return options.run(options)
@@ -86,10 +87,10 @@ def _release() -> int:
     return 0
 
 
-def _class() -> int:
+def _class(name: str) -> int:
     from crashlab.course.sample_class import grade_sample_class
 
-    scores, path = grade_sample_class()
+    scores, path = grade_sample_class(name=name)
     _table(
         ["student", "notebook", "misconception", "points", "expected", "status"],
         [

@@ -89,16 +89,15 @@ class Score:
         return sum(test.points for test in _tests(self.submission.author) if test.id not in lost)
 
 
-def grade_sample_class(rooms: Rooms = HERE) -> tuple[list[Score], Path]:
-    """Make the sample class afresh and let nbgrader grade it.
+def grade_sample_class(rooms: Rooms = HERE, name: str = "") -> tuple[list[Score], Path]:
+    """Make the sample class afresh and let nbgrader grade it, in the notebook `name` or in all.
 
     Returns the scores, in the order of the author files, and the CSV file they are in too.
     """
-    authors = [
-        author for author in (read(path, rooms) for path in author_files(rooms)) if _tests(author)
-    ]
+    files = [path for path in author_files(rooms) if name in ("", path.stem)]
+    authors = [author for author in (read(path, rooms) for path in files) if _tests(author)]
     if not authors:
-        raise CourseError("No author file has an exercise yet.")
+        raise CourseError(f"No notebook {f'named {name!r} ' if name else ''}has an exercise yet.")
     school = Rooms(rooms.desk.resolve() / "sample_class", desk_name="")
     shutil.rmtree(school.root, ignore_errors=True)
     make_course(authors, school, record=True)
