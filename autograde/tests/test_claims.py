@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from claims import claim
 
+from crashlab.course.paths import HERE
+from crashlab.course.spoken import known
+
 TESTS = Path(__file__).parent
 NUMBERS = {path.name[:2] for path in (TESTS.parent.parent / "solutions").rglob("[0-9]*.py")}
 
@@ -23,12 +26,20 @@ def test_a_broken_claim_names_itself() -> None:
         test()
 
 
+PROOFS = [
+    test
+    for path in sorted(TESTS.glob("test_claims_*.py"))
+    for test in vars(importlib.import_module(path.stem)).values()
+    if hasattr(test, "claim")
+]
+
+
 def test_no_two_claims_have_one_name() -> None:
-    names = [
-        test.claim
-        for path in sorted(TESTS.glob("test_claims_*.py"))
-        for test in vars(importlib.import_module(path.stem)).values()
-        if hasattr(test, "claim")
-    ]
+    names = [test.claim for test in PROOFS]
     assert names
     assert len(names) == len(set(names))
+
+
+def test_every_claim_is_of_a_notebook_and_is_known_to_the_bank() -> None:
+    assert {number for test in PROOFS for number in test.notebooks} <= NUMBERS
+    assert {test.claim for test in PROOFS} == known(HERE).claims

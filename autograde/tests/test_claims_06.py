@@ -344,7 +344,7 @@ def test_only_the_input() -> None:
 # Pending writes
 
 
-@claim("sibling-kept", "06 07 12")
+@claim("sibling-kept", "06 07")
 def test_sibling() -> None:
     """A node whose pending write is saved does not run again when its sibling was killed;
     get_state shows its result, and the history shows the checkpoint without it."""
@@ -591,7 +591,7 @@ def test_none() -> None:
     assert runs(ASK, finished(), None) == []
 
 
-@claim("empty-input-restarts", "06 08 16")
+@claim("empty-input-restarts", "06 08")
 @pytest.mark.parametrize("value", [{}, {"target": "gtest"}])
 def test_empty_input(value: dict) -> None:
     """An input, {} too, runs from the first node, whatever the thread was doing; the values of
@@ -625,7 +625,7 @@ def test_resume() -> None:
     assert runs(ASK, finished(), Command(resume="yes")) == []
 
 
-@claim("thread-ids-collide", "06 14")
+@claim("thread-ids-collide", "06")
 @pytest.mark.parametrize(("one", "other"), [(None, "None"), ("", ""), (1, "1"), (True, "True")])
 def test_thread_ids(one: object, other: str) -> None:
     """A thread_id of None, of no letters, or that is no text is accepted and turned into a
@@ -724,7 +724,7 @@ def answer(code: int) -> httpx.HTTPStatusError:
     return httpx.HTTPStatusError("", request=REQUEST, response=httpx.Response(code))
 
 
-@claim("retry-default", "06 13")
+@claim("retry-default", "06")
 def test_default_retries() -> None:
     """By default a policy retries 5xx of httpx, its read timeout, ConnectionError, AssertionError
     and exceptions of your own, and not 429, 404, TimeoutError, OSError, RuntimeError or ValueError
@@ -743,7 +743,7 @@ def test_default_retries() -> None:
         assert attempts(error) == 1, repr(error)
 
 
-@claim("retry-whole-node", "06 13")
+@claim("retry-whole-node", "06")
 def test_retry_runs_the_node() -> None:
     """A retry runs the whole node again; retry_on decides, and without a policy a node runs
     once."""
@@ -812,7 +812,7 @@ def test_a_class_that_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert app.get_state(RUN).values["thing"] == {"n": 2}
 
 
-@claim("wal-copy", "06 14")
+@claim("wal-copy", "06")
 def test_a_copy_without_wal(tmp_path: Path) -> None:
     """SqliteSaver writes in WAL mode: a copy of the file alone misses the newest rows, a backup
     has them."""

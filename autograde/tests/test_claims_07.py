@@ -112,28 +112,28 @@ def killed_in_the_last(build) -> tuple[list[str], dict]:
 # What runs again
 
 
-@claim("grain-is-the-super-step", "07 12")
+@claim("grain-is-the-super-step", "07")
 def test_one_node() -> None:
     """Killed in a node, a run goes on at the node's first line: what it had done is done again."""
     ran, end = killed_in_the_last(one_node)
     assert (ran, end["done"]) == (CALLS, CALLS)
 
 
-@claim("send-each-kept", "07 12")
+@claim("send-each-kept", "07")
 def test_sends() -> None:
     """With one Send per call, a call whose pending writes are saved does not run again."""
     ran, end = killed_in_the_last(sends)
     assert (ran, end["done"]) == (["c"], CALLS)
 
 
-@claim("task-each-kept", "07 12")
+@claim("task-each-kept", "07")
 def test_tasks() -> None:
     """With one @task per call in a node, a call whose result is saved does not run again."""
     ran, end = killed_in_the_last(tasks)
     assert (ran, end["done"]) == (["c"], CALLS)
 
 
-@claim("task-by-position", "07 12")
+@claim("task-by-position", "07")
 def test_position() -> None:
     """The results of @tasks are matched by the order in which they are asked for, not by their
     arguments."""
@@ -169,7 +169,7 @@ def test_position() -> None:
     assert ran == ["a"]
 
 
-@claim("task-name-counts", "07 12")
+@claim("task-name-counts", "07")
 def test_name_of_a_task() -> None:
     """The result of a @task is saved under the name of its function: renamed, it runs again."""
     for name, again in (("one", []), ("other", ["a"])):
@@ -217,7 +217,7 @@ def test_task_id(build, number: int) -> None:
 # When the writes reach the disk
 
 
-@claim("task-result-before-save", "07 12")
+@claim("task-result-before-save", "07")
 def test_result_comes_before_its_save() -> None:
     """Under "sync" too, a node gets the result of a @task while its writes are not saved yet."""
     second = threading.Event()
@@ -237,7 +237,7 @@ def test_result_comes_before_its_save() -> None:
     assert end["done"] == CALLS
 
 
-@claim("small-pool-saves-late", "07 12")
+@claim("small-pool-saves-late", "07")
 def test_a_pool_of_one() -> None:
     """With max_concurrency=1 and one Send per call, no call's writes are saved before the last call
     has run."""
@@ -252,7 +252,7 @@ def test_a_pool_of_one() -> None:
     assert len(saver.saved) == 4
 
 
-@claim("sends-side-by-side", "07 12")
+@claim("sends-side-by-side", "07")
 def test_side_by_side() -> None:
     """All Sends of a super-step run at the same time; @tasks whose results are asked for one by one
     run one after the other."""
