@@ -125,6 +125,18 @@ def test_an_answer_to_a_breakpoint_goes_nowhere() -> None:
         assert (ordered, graph.get_state(R7).values["approval"]) == (["cable"], "approved")
 
 
+@claim("desk-breakpoint-asks", "09")
+def test_an_answer_to_a_breakpoint_is_taken_by_a_node_that_asks() -> None:
+    """If the node behind a static breakpoint calls interrupt(), Command(resume=...) given at the
+    breakpoint is the answer to it."""
+    builder = StateGraph(Purchase).add_edge(START, "ask")
+    builder.add_node("ask", lambda state: {"approval": interrupt("?")})
+    graph = builder.compile(InMemorySaver(), interrupt_before=["ask"])
+    graph.invoke({"order": "wanted"}, R7)
+    assert graph.get_state(R7).interrupts == ()
+    assert graph.invoke(Command(resume="denied"), R7)["approval"] == "denied"
+
+
 @claim("desk-as-last-node", "09")
 def test_an_update_as_the_last_node_ends_the_thread() -> None:
     """update_state as the last node makes the thread finished without running anything."""
@@ -329,6 +341,26 @@ def test_two_at_once_are_both_served() -> None:
     graph = asked_for_money(paid := [], saver=saver, ready=other)
     graph.invoke(Command(resume="yes"), R7, durability="sync")
     assert paid == ["yes", "yes"]
+
+
+class Full(InMemorySaver):
+    """Has no room for the checkpoint after the second answer."""
+
+    def put(self, config, checkpoint, metadata, versions):
+        if metadata["step"] == 2:
+            raise OSError("the disk is full")
+        return super().put(config, checkpoint, metadata, versions)
+
+
+@claim("desk-sync-first", "09")
+def test_under_sync_nothing_runs_before_the_checkpoint_is_saved() -> None:
+    """Under durability="sync" a node does not run when the checkpoint before it could not be saved;
+    under the default, "async", it runs all the same."""
+    for options, right in (({"durability": "sync"}, []), ({}, ["yes"])):
+        graph = asked_for_money(paid := [], saver=Full())
+        with pytest.raises(OSError, match="the disk is full"):
+            graph.invoke(Command(resume={question(graph): "yes"}), R7, **options)
+        assert paid == right
 
 
 @claim("desk-update-hides", "09")

@@ -3,7 +3,7 @@
 #
 # **Who may approve, what exactly, and once?**
 #
-# 120 minutes · 23 points · before this: `08_interrupt`
+# 180 minutes · 23 points · before this: `08_interrupt`
 #
 # In July 2026 two calls resumed the same waiting workflow at the same moment. Both were accepted, and the steps after
 # the pause ran twice. It takes no attack: a double click does it, a repeated request, two browser tabs, two servers.
@@ -20,6 +20,7 @@ import inspect
 import json
 import operator
 import os
+import re
 import shutil
 import sqlite3
 import sys
@@ -91,7 +92,7 @@ def make_purchase(book, human_approval, after_approval=None, saver=None):
 
 # %% [markdown]
 # Run it to the breakpoint. Some tutorials print an `__interrupt__` in the result here. There is none. What says that
-# the thread waits is `next`.
+# the thread waits is `next`. Then somebody calls `invoke(None)`.
 
 # %%
 PURCHASE = {"configurable": {"thread_id": "purchase-1"}}
@@ -101,19 +102,11 @@ def click(state):
     return {"approval": "approved"}
 
 
-@contextmanager
-def stopped_purchase(human_approval=click, after_approval=None):
-    """A book of orders, and the graph of a purchase that has run to its breakpoint."""
-    with WorkFolder.fresh() as folder:
-        book = Journal(folder.path / "orders.jsonl")
-        graph = make_purchase(book, human_approval, after_approval)
-        graph.invoke({"item": "cable"}, PURCHASE)
-        yield book, graph
-
-
-with stopped_purchase() as (book, graph):
+with WorkFolder.fresh() as folder:
+    book = Journal(folder.path / "orders.jsonl")
+    graph = make_purchase(book, click)
+    print("result:    ", graph.invoke({"item": "cable"}, PURCHASE))
     state = graph.get_state(PURCHASE)
-    print("values:    ", state.values)
     print("next:      ", state.next)
     print("interrupts:", state.interrupts)
     graph.invoke(None, PURCHASE)
@@ -125,7 +118,18 @@ with stopped_purchase() as (book, graph):
 # `graph.update_state(config, values)` changes the state of a thread from outside. With `as_node` it does so as if that
 # node had just returned the values. Five ways to say no, or nothing:
 
+
 # %%
+@contextmanager
+def stopped_purchase(human_approval=click, after_approval=None):
+    """A book of orders, and the graph of a purchase that has run to its breakpoint."""
+    with WorkFolder.fresh() as folder:
+        book = Journal(folder.path / "orders.jsonl")
+        graph = make_purchase(book, human_approval, after_approval)
+        graph.invoke({"item": "cable"}, PURCHASE)
+        yield book, graph
+
+
 NO = {"approval": "denied"}
 
 
@@ -152,13 +156,7 @@ def no_as_the_order(graph):
     graph.invoke(None, PURCHASE)
 
 
-WAYS = [
-    no_then_go_on,
-    no_as_the_node,
-    no_as_an_answer,
-    nothing_but_a_restart,
-    no_as_the_order,
-]
+WAYS = [no_then_go_on, no_as_the_node, no_as_an_answer, nothing_but_a_restart, no_as_the_order]
 
 # %% [markdown]
 # How many cables are ordered in each? The purchase is new each time and stands at its breakpoint. Assign a list of five
@@ -214,7 +212,8 @@ drawn
 # * `update_state` wrote "denied". Then the node ran and wrote "approved" over it.
 # * `as_node="human_approval"` stands for the node, so the node does not run and "denied" stays. But one edge leads from
 #   it, to the order.
-# * `Command(resume=…)` answers a question, and there is none. The value goes nowhere.
+# * `Command(resume=…)` answers a question, and no node of this graph asks one. So here the value goes nowhere. (A node
+#   behind the breakpoint that called `interrupt` would take it.)
 # * A restart that means well and calls `invoke(None)` approves.
 # * The last one pretends that the order was made. Nothing is ordered, and the thread says it is finished. That is no
 #   denial either, that is a lie that helps.
@@ -248,7 +247,11 @@ def orders_after(approval, **as_node):
         except NotImplementedError:
             raise
         except Exception as error:
-            return f"{type(error).__name__} {error}", None, None
+            raise AssertionError(
+                f"the approval is {'open' if approval is ... else repr(approval)}, and the graph "
+                f"raised {type(error).__name__}: {error}. Any value may stand in that field, or "
+                "none, and none may raise an exception"
+            ) from None
         state = graph.get_state(PURCHASE)
         return book.count("order cable"), state.values.get("approval", "open"), state.next
 
@@ -410,7 +413,7 @@ assert found == [1, 1], (
 for word in ("denied", ..., None, "Approved ", "approve", "not approved", "", True, ["approved"]):
     found, left, after = orders_after(word)
     said = "nobody has decided" if word is ... else f"the approval is {word!r}"
-    assert found == 0, f"{said}: {found} orders; expected 0, and no exception"
+    assert found == 0, f"{said}: {found} orders; expected 0"
     right = "open" if word is ... else word
     assert left == right, f"{said}: afterwards it is {left!r}; expected that it stays as it was"
     waits = {"denied": (), ...: ("human_approval",)}.get(word if word in ("denied", ...) else 0)
@@ -670,10 +673,16 @@ drawn
 #
 # Tomorrow somebody presses "yes" or "no", and a program calls `invoke(Command(resume=answer), config)`. Five things may
 # be wrong about that call. To see them clearly, take a smaller graph: it asks twice, first about the plan, then about
-# the money, and it pays if the second answer is "yes". In the variant with `one_node` both questions are in one node.
+# the money, and it pays if the second answer is "yes". (With `one_node` both questions are in one node. That is for
+# later.)
 
 
 # %%
+class Small(TypedDict, total=False):
+    plan: str
+    answer: str
+
+
 def small_graph(book, one_node=False, ready=lambda: None):
     def plan(state):
         return {"plan": interrupt("Is the plan right?")}
@@ -692,30 +701,34 @@ def small_graph(book, one_node=False, ready=lambda: None):
     def after(state):
         return "pay" if state["answer"] == "yes" else END
 
-    builder = StateGraph(Small)
-    builder.add_node("pay", pay)
-    for name, node in {"both": both}.items() if one_node else {"plan": plan, "ask": ask}.items():
-        builder.add_node(name, node)
-    builder.add_edge(START, "both" if one_node else "plan")
-    if not one_node:
-        builder.add_edge("plan", "ask")
-    builder.add_conditional_edges("both" if one_node else "ask", after, ["pay", END])
-    return builder
-
-
-class Small(TypedDict, total=False):
-    plan: str
-    answer: str
+    nodes = [both] if one_node else [plan, ask]
+    builder = StateGraph(Small).add_sequence(nodes).add_node(pay)
+    builder.add_edge(START, nodes[0].__name__)
+    return builder.add_conditional_edges(nodes[-1].__name__, after, ["pay", END])
 
 
 # %% [markdown]
-# `small` opens it on the threads of a folder. With `late`, the checkpoint of that step is written only when the
-# answer of a node is on disk, with what the node returned. (LangGraph hands both to threads of its own, and which
-# comes first is a race. Here the order is forced.) You may run this cell without reading it.
+# Five presses, each on a new thread R-7:
+#
+# 1. `mistyped_thread`: the thread asks about the plan. "yes" is pressed, with a thread id that has a typing error.
+# 2. `double_click`: "yes" to the plan, and then the same click once more.
+# 3. `killed_after_yes`: "yes" to the plan, "yes" to the money. The node `ask` has returned, and its result is on disk
+#    as a pending write. The process is killed before the checkpoint is. Then somebody presses "no".
+# 4. `no_at_an_old_checkpoint`: "yes" and "yes", and 800 are paid. Then somebody presses "no", with the config of the
+#    checkpoint that asked.
+# 5. `goto_pay`: "yes" to the plan. A colleague's script calls `invoke(Command(goto="pay"))` on the waiting thread. Then
+#    somebody presses "no".
+#
+# The next three cells make them. You may run them without reading.
 
 
 # %%
 class Saver(SqliteSaver):
+    """On a file. The checkpoint of the step `late` waits until the answer of a node is on disk.
+
+    (LangGraph hands both to threads of its own, which is a race. Here the order is forced.)
+    """
+
     def __init__(self, path, late=None):
         super().__init__(sqlite3.connect(path, check_same_thread=False))
         self.late, self.answer_saved = late, threading.Event()
@@ -743,26 +756,21 @@ def journal(folder):
     return Journal(folder.path / "book.jsonl")
 
 
+# %%
+R7, TYPO = thread("R-7"), thread("R-T")
+
+
 def question(graph, config):
     """The id of the open question."""
     [asked] = graph.get_state(config).interrupts
     return asked.id
 
 
-# %% [markdown]
-# Three helpers that take honest steps:
-
-# %%
-R7, TYPO = thread("R-7"), thread("R-T")
-
-
-def answered(graph, *answers):
-    """Answer the open questions as they should be; return the id of the one asked first."""
-    asked = []
-    for answer in answers:
-        asked.append(question(graph, R7))
-        graph.invoke(Command(resume={asked[-1]: answer}), R7, durability="sync")
-    return asked[0]
+def answered(graph, answer):
+    """Answer the open question as it should be; return its id."""
+    asked = question(graph, R7)
+    graph.invoke(Command(resume={asked: answer}), R7, durability="sync")
+    return asked
 
 
 def say_yes(folder, late=None):
@@ -778,8 +786,12 @@ def asked_for_money(folder):
         return question(graph, R7)
 
 
-# %% [markdown]
-# Here are the five. `press` is what the program does with an answer.
+def press_plainly(graph, config, question_id, answer):
+    graph.invoke(Command(resume=answer), config, durability="sync")
+
+
+def press_by_id(graph, config, question_id, answer):
+    graph.invoke(Command(resume={question_id: answer}), config, durability="sync")
 
 
 # %%
@@ -823,29 +835,8 @@ def goto_pay(folder, press):
 PRESSES = [mistyped_thread, double_click, killed_after_yes, no_at_an_old_checkpoint, goto_pay]
 
 # %% [markdown]
-# In words:
-#
-# 1. The thread R-7 asks about the plan. "yes" is pressed, with a thread id that has a typing error in it.
-# 2. "yes" to the plan, and then the same click once more.
-# 3. "yes" to the plan, "yes" to the money. The node `ask` has returned, and its result is on disk as a pending write.
-#    The process is killed before the checkpoint is. Then somebody presses "no".
-# 4. "yes" and "yes", and 800 are paid. Then somebody presses "no", with the config of the checkpoint that asked.
-# 5. "yes" to the plan. A colleague's script calls `invoke(Command(goto="pay"))` on the waiting thread. Then "no".
-#
-# How often are 800 paid in each? Assign a list of five numbers to `predicted_payments`.
-
-# %% [markdown]
-# The check presses as most programs do.
-
-
-# %%
-def press_plainly(graph, config, question_id, answer):
-    graph.invoke(Command(resume=answer), config, durability="sync")
-
-
-def press_by_id(graph, config, question_id, answer):
-    graph.invoke(Command(resume={question_id: answer}), config, durability="sync")
-
+# How often are 800 paid in each, pressed as most programs do, by `press_plainly`? Assign a list of five numbers to
+# `predicted_payments`.
 
 # %% answer id="predict_payments"
 ### BEGIN SOLUTION
@@ -884,7 +875,11 @@ assert not problem, f"{problem}. Ask which question the answer meets, and what i
 #
 # Two ways to press: the answer alone, and the answer under the id of its question. And two situations more: a double
 # click where both questions are in one node, and a node that raises an exception after its answer, before somebody
-# presses "no". "over" means that money moved over the last word or without one, "again" that another run was started.
+# presses "no". Each row says in brackets what was pressed, first on the plan, then on the money.
+#
+# * "over": 800 were paid, and the last word on the money was "no", or nobody had said a word on it.
+# * "again": another run was started.
+# * "kept": neither.
 
 
 # %%
@@ -904,8 +899,17 @@ def failed_after_yes(folder, press):
         press(graph, R7, asked, "no")
 
 
+# %%
 AGREED = {no_at_an_old_checkpoint: 1}  # payments that somebody did agree to
-SITUATIONS = [*PRESSES[:2], double_click_in_one_node, failed_after_yes, *PRESSES[2:]]
+SITUATIONS = {
+    mistyped_thread: "yes to the plan",
+    double_click: "yes to the plan, twice",
+    double_click_in_one_node: "yes to the plan, twice",
+    failed_after_yes: "yes, yes, then no",
+    killed_after_yes: "yes, yes, then no",
+    no_at_an_old_checkpoint: "yes, yes, then no",
+    goto_pay: "yes to the plan, then no",
+}
 
 
 def outcome(situation, press):
@@ -920,8 +924,9 @@ def outcome(situation, press):
 
 def outcomes(presses):
     found = {}
-    for situation in SITUATIONS:
-        name = situation.__name__.replace("_", " ")
+    for situation, pressed in SITUATIONS.items():
+        words = f"({pressed})".replace(" ", "\N{NO-BREAK SPACE}")
+        name = f"{situation.__name__.replace('_', ' ')} {words}"
         found[name] = {way: outcome(situation, press) for way, press in presses.items()}
     return found
 
@@ -938,6 +943,7 @@ outcome_matrix(outcomes(PRESSED), "What a wrong press did")
 #   answers the second too.
 # * An answer is saved for its node when the node ends, with a result or with an exception. From then on it is final,
 #   and a "no" that comes later is dropped without a word. After an exception the question is still listed as open.
+#   After the kill it is not: the node has returned.
 # * A checkpoint that asked keeps the answer it got. Resumed there, the graph goes on from it again, with the old "yes".
 # * `goto` does not pass the question, it goes round it. No press can help; the node that pays has to.
 #
@@ -946,20 +952,28 @@ outcome_matrix(outcomes(PRESSED), "What a wrong press did")
 #
 # ## Fix it: `answer_once`
 #
-# Write `answer_once(graph, config, question_id, answer)`. It gives the answer to that question, if the question is open
-# now on the thread that the config names, and goes on to the next stop. It uses `durability="sync"`. In all other cases
-# it raises `Refused`, which runs no node and changes nothing:
+# Write `answer_once(graph, config, question_id, answer)`. It answers that question, if it is open now, and goes on to
+# the next stop. Of the config only the thread counts. The question is looked for, and answered, at the *newest*
+# checkpoint of that thread, also where the config names an older one. Use `durability="sync"`: what comes after the
+# answer must not run before its checkpoint is on disk.
 #
-# * No such thread, no such question, or another question is open.
-# * The thread has moved on. A config may name an old checkpoint; what counts is the newest one.
+# In all other cases it raises `Refused`, which runs no node and changes nothing:
+#
+# * No such thread, no such question, or the question is not open: another one is, or none.
 # * `None` and `{}` are no decision.
-# * The question is open, and yet it has an answer that is saved, and this is another one. The *same* answer is no
-#   mistake: whoever gives it wants the work to go on that an exception interrupted. So it goes on. (After the kill of
-#   `killed_after_yes` the question is not open any more: each answer is refused, and `invoke(None)` goes on.)
+# * The question is open, but *another* answer is saved for it, as in `failed_after_yes`.
+#
+# The *same* answer as the saved one is no mistake. Whoever gives it wants the work to go on that an exception
+# interrupted. So it goes on.
+#
+# In `killed_after_yes` no question is open. So each answer is refused there, "yes" as well as "no". The yes that is
+# saved is final, and `invoke(None)` goes on with it.
 #
 # All other values arrive as they are, `False`, `0` and `""` too. Where several questions are open at once, the others
-# stay open. A node with two questions is not supported: its first answer is saved for the node, and so listed under the
-# id of the second question too. About ten lines. `saved_answers` says what is saved:
+# stay open. A node that asks twice is not supported: the id of its first question answers the second too, and the first
+# answer is listed under the id of the second.
+#
+# About ten lines. The state says what is open. `saved_answers` says what is saved, for a question that is open or not:
 
 
 # %%
@@ -968,18 +982,28 @@ class Refused(Exception):
 
 
 def saved_answers(graph, config):
-    """For each open question the answers that are saved for its node, oldest first."""
+    """For each question, open or not, the answers that are saved for its node, oldest first.
+
+    The questions are those that the nodes of this checkpoint have asked.
+    """
     writes = graph.checkpointer.get_tuple(config).pending_writes
     answers = {task: value for task, channel, value in writes if channel == "__resume__"}
     asked = [(task, value) for task, channel, value in writes if channel == "__interrupt__"]
     return {each.id: answers.get(task, []) for task, questions in asked for each in questions}
 
 
-with WorkFolder.fresh() as folder:
-    failed_after_yes(folder, lambda graph, *press: print(saved_answers(graph, R7)))
+def tell(graph, config, asked, answer):
+    is_open = asked in [each.id for each in graph.get_state(config).interrupts]
+    print("open" if is_open else "not open", "| saved:", saved_answers(graph, config))
+
+
+for situation in (failed_after_yes, killed_after_yes):
+    with WorkFolder.fresh() as folder:
+        print(situation.__name__, end=": ")
+        situation(folder, tell)
 
 # %% [markdown]
-# The checks let `answer_once` press in each situation, and in two more.
+# The checks let `answer_once` press in each situation, and in three more.
 
 
 # %%
@@ -1002,8 +1026,21 @@ def asked_anew(folder, press):
         press(graph, R7, asked, "yes")
 
 
+def open_question_and_old_config(folder, press):
+    """800 were paid, and a new input asks anew. "no" to that, with the config of the old one."""
+    with small(folder) as graph:
+        graph.invoke({}, R7)
+        answered(graph, "yes")
+        old = graph.get_state(R7).config
+        answered(graph, "yes")
+        graph.invoke({"plan": "pay again"}, R7)
+        answered(graph, "yes")
+        press(graph, old, question(graph, R7), "no")
+
+
 # %% [markdown]
-# `pressing` notes what `answer_once` did. In the last check two nodes ask at the same time.
+# `pressing` notes what `answer_once` did. In the last check two nodes ask at the same time. And a disk is full at the
+# moment when the checkpoint after the answer is to be written.
 
 
 # %%
@@ -1035,6 +1072,24 @@ def two_questions(answer):
     return f"{did} {said}", given, len(graph.get_state(R7).interrupts)
 
 
+# %%
+class FullDisk(InMemorySaver):
+    def put(self, config, checkpoint, metadata, versions):
+        if metadata["step"] == 2:
+            raise OSError("the disk is full")
+        return super().put(config, checkpoint, metadata, versions)
+
+
+def paid_on_a_full_disk():
+    """Say yes to the money; return what was done, and the number of payments."""
+    with WorkFolder.fresh() as folder:
+        graph = small_graph(journal(folder)).compile(FullDisk())
+        graph.invoke({}, R7)
+        answered(graph, "yes")
+        did = " ".join(pressing(graph, R7, question(graph, R7), "yes"))
+        return did, journal(folder).count("pay 800")
+
+
 # %% [markdown]
 # Such a press must be refused, and the thread must be as before.
 
@@ -1047,18 +1102,19 @@ def rows_of(folder):
         return [db.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables]
 
 
-def wrongly_pressed(situation):
+def wrongly_pressed(situation, instead=None):
     """One sentence on what `answer_once` did in a situation that it should refuse, or ""."""
     told = {}
 
-    def press(graph, *args):
+    def press(graph, config, asked, answer):
+        told["pressed"] = instead or answer
         told["before"] = rows_of(folder), journal(folder).count("pay 800")
-        told["did"], told["said"] = pressing(graph, *args)
+        told["did"], told["said"] = pressing(graph, config, asked, told["pressed"])
         told["after"] = rows_of(folder), journal(folder).count("pay 800")
 
     with WorkFolder.fresh() as folder:
         situation(folder, press)
-    name = situation.__name__.replace("_", " ")
+    name = f"{situation.__name__}, then {told['pressed']!r}"
     if told["before"][1] != told["after"][1]:
         return f"{name}: 800 were paid; expected Refused"
     if told["did"] != "refused":
@@ -1105,6 +1161,44 @@ def answer_once(graph, config, question_id, answer):
     if saved not in ([], [answer]):
         raise Refused("answered")
     return graph.invoke(Command(resume={question_id: answer}), config, durability="sync")
+
+
+# %% wrong loses="answer_thread" why="looks at the newest checkpoint, and answers at the one that the config names"
+def answer_once(graph, config, question_id, answer):
+    newest = thread(config["configurable"]["thread_id"])
+    if answer is None or answer == {}:
+        raise Refused("no decision")
+    if question_id not in [each.id for each in graph.get_state(newest).interrupts]:
+        raise Refused("not open")
+    if saved_answers(graph, newest).get(question_id, []) not in ([], [answer]):
+        raise Refused("answered")
+    return graph.invoke(Command(resume={question_id: answer}), config, durability="sync")
+
+
+# %% wrong loses="answer_saved" why="what has a saved answer is open, so the same answer goes on"
+def answer_once(graph, config, question_id, answer):
+    config = thread(config["configurable"]["thread_id"])
+    if answer is None or answer == {}:
+        raise Refused("no decision")
+    if graph.get_state(config).created_at is None:
+        raise Refused("no such thread")
+    if question_id not in saved_answers(graph, config):
+        raise Refused("not open")
+    if saved_answers(graph, config)[question_id] not in ([], [answer]):
+        raise Refused("answered")
+    return graph.invoke(Command(resume={question_id: answer}), config, durability="sync")
+
+
+# %% wrong loses="answer_saved" why="when it is written is the business of LangGraph"
+def answer_once(graph, config, question_id, answer):
+    config = thread(config["configurable"]["thread_id"])
+    if answer is None or answer == {}:
+        raise Refused("no decision")
+    if question_id not in [each.id for each in graph.get_state(config).interrupts]:
+        raise Refused("not open")
+    if saved_answers(graph, config).get(question_id, []) not in ([], [answer]):
+        raise Refused("answered")
+    return graph.invoke(Command(resume={question_id: answer}), config)
 
 
 # %% wrong loses="answer_question" why="something is open, so the answer is for that"
@@ -1201,12 +1295,24 @@ def answer_once(graph, config, question_id, answer):
 
 
 # %% [markdown]
-# First the thread: an id with a typing error, a thread that has finished, an old checkpoint. Then an honest press.
+# First the thread: an id with a typing error, a thread that has finished, an old checkpoint. Then a question that is
+# open, with a config that names an old checkpoint. Then an honest press.
 
 # %% test id="answer_thread" points=1
 for situation in (mistyped_thread, finished_thread, no_at_an_old_checkpoint):
     problem = wrongly_pressed(situation)
     assert not problem, f"{problem}. Look at the newest state of the thread, before you answer."
+with WorkFolder.fresh() as folder:
+    did = []
+    open_question_and_old_config(folder, lambda *press: did.extend(pressing(*press)))
+    paid = journal(folder).count("pay 800")
+    with small(folder) as graph:
+        found = graph.get_state(R7).values.get("answer")
+assert (did[0], found, paid) == ("returned", "no", 1), (
+    f"paid once, asked anew, and 'no' to the open question with an older config: answer_once "
+    f"{' '.join(did)}, the newest answer is {found!r}, payments: {paid}; expected that the 'no' is "
+    "given at the newest checkpoint, and one payment. Which config does invoke get?"
+)
 with WorkFolder.fresh() as folder, small(folder) as graph:
     graph.invoke({}, R7)
     did = [pressing(graph, R7, question(graph, R7), "yes")[0]]
@@ -1235,13 +1341,15 @@ assert did == "returned" and found == {"plan": "yes"}, (
 
 
 # %% [markdown]
-# The saved answer: a node has ended with a "yes", and now somebody says "no". Or "yes" again.
+# The saved answer: a node has ended with a "yes", and now somebody says "no". Or "yes" again. Then the full disk.
 
 
 # %% test id="answer_saved" points=1
-for situation in (failed_after_yes, killed_after_yes):
-    problem = wrongly_pressed(situation)
-    assert not problem, f"{problem}. saved_answers says what is saved for an open question."
+problem = wrongly_pressed(failed_after_yes)
+assert not problem, f"{problem}. The question is open, and saved_answers says what is saved for it."
+for answer in ("no", "yes"):
+    problem = wrongly_pressed(killed_after_yes, answer)
+    assert not problem, f"{problem}. No question is open there: ask get_state, not saved_answers."
 did = []
 with WorkFolder.fresh() as folder:
     failed_after_yes(
@@ -1251,6 +1359,11 @@ with WorkFolder.fresh() as folder:
 assert did[0] == "returned" and paid == 1, (
     f"failed after yes, and the same yes again: answer_once {' '.join(did)}, and there are {paid} "
     "payments; expected that the thread goes on, and one payment"
+)
+did, paid = paid_on_a_full_disk()
+assert paid == 0, (
+    f"the disk is full at the checkpoint after the answer: answer_once {did}, and 800 were paid; "
+    'expected no payment. With durability="sync" nothing runs before that checkpoint is on disk'
 )
 
 # %% [markdown]
@@ -1272,7 +1385,8 @@ for answer in (None, {}):
     )
 
 # %% [markdown]
-# The matrix again, with yours beside the other two. One row stays as it was.
+# The matrix again, with yours beside the other two. In `killed_after_yes` the "no" is refused aloud, and that press
+# pays nothing. The yes stays final: whoever goes on by `invoke(None)` pays. One row stays as it was.
 
 
 # %%
@@ -1298,7 +1412,8 @@ with WorkFolder.fresh() as folder, small(folder) as graph:
     print("updated:     ", graph.get_state(R7).next, graph.get_state(R7).interrupts)
     print("answer_once: ", pressing(graph, R7, first, "yes"))
     graph.invoke(None, R7)
-    print("asked again: ", question(graph, R7) != first, "(is the id a new one?)")
+    again = question(graph, R7)
+    print("asked again: ", "under a new id" if again != first else "under the old id")
     waiting = graph.get_state(R7).config
     for value in ("yes", None):
         try:
@@ -1696,6 +1811,25 @@ def fingerprints(calls):
     return [fingerprint(call) for call in calls]
 
 
+# %% [markdown]
+# An order or a currency may hold any character. These calls run differently in pairs, and yet the values of a pair, or
+# `name=value` for each, give the same text where some separator joins them.
+
+# %%
+for mark in (" ", ",", ", ", ":", ";", "|", "-", "_", "/", "\n", "\t", "\0"):
+    amount, currency = f"{mark}amount=", f"{mark}currency="
+    DIFFERENT += [
+        a_call(order="A-17", amount=5, currency=f"0{mark}EUR"),
+        a_call(order=f"A-17{mark}5", amount=0),
+        a_call(order=f"A{mark}B"),
+        a_call(order="B", currency=f"EUR{mark}A"),
+        a_call(order="A-17", amount=5, currency=f"X{amount}0{currency}EUR"),
+        a_call(order=f"A-17{amount}5{currency}X", amount=0),
+        a_call(order=f"A{mark}order=B"),
+        a_call(order="B", currency=f"EUR{mark}order=A"),
+    ]
+
+
 # %% answer id="fingerprint"
 def fingerprint(call):
     """A text that names what a call will do."""
@@ -1750,6 +1884,18 @@ def fingerprint(call):
     return runs["tool"] + "".join(map(str, runs["args"].values()))
 
 
+# %% wrong loses="fingerprint_other" why="puts a space between the values, so that they stay apart"
+def fingerprint(call):
+    runs = as_it_runs(call)
+    return " ".join([runs["tool"], *map(str, runs["args"].values())])
+
+
+# %% wrong loses="fingerprint_other" why="sorts name and value of each, and joins them by commas"
+def fingerprint(call):
+    runs = as_it_runs(call)
+    return runs["tool"] + "," + ",".join(f"{k}={v}" for k, v in sorted(runs["args"].items()))
+
+
 # %% wrong loses="fingerprint_other" why="a short one is easier to read"
 def fingerprint(call):
     text = json.dumps(as_it_runs(call), sort_keys=True)
@@ -1778,14 +1924,17 @@ for call, one, other in zip(ALIKE, here, elsewhere, strict=True):
     assert one == other, f"in a new interpreter {call} has another fingerprint; expected the same"
 
 # %% [markdown]
-# And calls that do not. Another amount, another currency, the same arguments for another tool, and twenty
-# thousand more.
+# And calls that do not. Another amount, another currency, the same arguments for another tool, text that holds a
+# separator, and twenty thousand more.
 
 # %% test id="fingerprint_other" points=1
 seen = {}
 for call in DIFFERENT:
     other = seen.setdefault(fingerprint(call), call)
-    assert other is call, f"{call} and {other} run differently, and have one fingerprint"
+    assert other is call, (
+        f"{call} and {other} run differently, and have one fingerprint. Look at the whole text "
+        "that it is made from: is each value told apart from the next?"
+    )
 
 # %% [markdown]
 # ## Check again before the money moves
@@ -1815,7 +1964,8 @@ with new_desk() as desk:
 # returns `""` if the call may run, else a sentence that says why not. It may run if
 #
 # * the row of the refund is `approved`. Waiting, rejected, expired, or sent already: it may not. (That catches `goto`.)
-# * the fingerprint of the call is the one in the decision.
+# * the fingerprint of the call is the one that is stored in the decision. (It was made when the person saw the call.
+#   Should a deploy change the default of a tool in the night, the same arguments run as something else.)
 # * the amount is at least 1, and the shop says: the order is `"returned"`, and that much is `refundable`.
 # * whoever decided may approve that amount, by the limit that the shop knows now.
 #
@@ -1837,7 +1987,14 @@ def decided_desk(do="approve", approved=None, status="approved", by="ben"):
 def said_by_check(desk, call):
     """What `check_again` says; it must not change anything."""
     before = all_rows(desk)
-    found = check_again(desk, "R-1", call)
+    try:
+        found = check_again(desk, "R-1", call)
+    except (TypeError, KeyError, ValueError) as error:
+        raise AssertionError(
+            f"check_again raised {type(error).__name__}: {error}, for {call}; expected a text. A "
+            "model sends its arguments as it likes: as_it_runs makes an amount a number. And "
+            "before somebody decides, there is no decision in the row"
+        ) from None
     assert isinstance(found, str), f"check_again returned {found!r}; expected a text, '' for yes"
     assert all_rows(desk) == before and not desk.bank.payments(), (
         "check_again changed the table or paid; expected it only to look"
@@ -1881,6 +2038,43 @@ def check_again(desk, refund, call):
     if row["status"] != "approved" or fingerprint(call) != fingerprint(row["call"]):
         return "not approved"
     if order["status"] != "returned" or not 1 <= args["amount"] <= order["refundable"]:
+        return "not refundable"
+    return "" if desk.shop.limit(row["decision"]["by"]) >= args["amount"] else "not allowed"
+
+
+# %% wrong loses="check_content" why="makes the fingerprint of what was approved when it is needed"
+def check_again(desk, refund, call):
+    row, args = look(desk, refund), as_it_runs(call)["args"]
+    order, made = desk.shop.order(args["order"]), row["decision"]
+    if row["status"] != "approved":
+        return "not approved"
+    if fingerprint(call) != fingerprint(made.get("call") or row["call"]):
+        return "another call"
+    if order["status"] != "returned" or not 1 <= args["amount"] <= order["refundable"]:
+        return "not refundable"
+    return "" if desk.shop.limit(made["by"]) >= args["amount"] else "not allowed"
+
+
+# %% wrong loses="check_content check_world" why="the amount as the model sent it"
+def check_again(desk, refund, call):
+    row, args = look(desk, refund), call["args"]
+    order = desk.shop.order(args["order"])
+    if row["status"] != "approved" or fingerprint(call) != row["decision"]["fingerprint"]:
+        return "not approved"
+    if order["status"] != "returned" or not 1 <= args["amount"] <= order["refundable"]:
+        return "not refundable"
+    return "" if desk.shop.limit(row["decision"]["by"]) >= args["amount"] else "not allowed"
+
+
+# %% wrong loses="check_world" why="lists the words for an order that must not be refunded"
+def check_again(desk, refund, call):
+    row, args = look(desk, refund), as_it_runs(call)["args"]
+    order = desk.shop.order(args["order"])
+    if row["status"] != "approved" or fingerprint(call) != row["decision"]["fingerprint"]:
+        return "not approved"
+    if order["status"] in ("cancelled", "refunded", "unknown"):
+        return f"the order is {order['status']}"
+    if not 1 <= args["amount"] <= order["refundable"]:
         return "not refundable"
     return "" if desk.shop.limit(row["decision"]["by"]) >= args["amount"] else "not allowed"
 
@@ -1985,7 +2179,8 @@ def check_again(desk, refund, call):
 
 
 # %% [markdown]
-# The content: 50 were approved, and what comes is something else, or the same in other words. Then an edit.
+# The content: 50 were approved, and what comes is something else, or the same in other words. Then an edit. Then a
+# deploy in the night, after which a refund without a currency is one in dollars.
 
 # %% test id="check_content" points=1
 for do, did in (("approve", "approved was"), ("edit", "edited to")):
@@ -2006,6 +2201,23 @@ assert found == [False, True], (
     "expected only 800. What did the person agree to in the end?"
 )
 
+
+def refund_in_dollars(order: str, amount: int, currency: str = "USD"): ...
+
+
+normal = TOOLS["refund"]
+for do in ("approve", "edit"):
+    with decided_desk(do) as desk:
+        TOOLS["refund"] = refund_in_dollars
+        try:
+            found = said_by_check(desk, a_call())
+        finally:
+            TOOLS["refund"] = normal
+    assert found, (
+        f"{do}: 50 EUR, and since a deploy the same arguments run as 50 USD: the call was let "
+        "through; expected a refusal. Which fingerprint was made before the deploy?"
+    )
+
 # %% [markdown]
 # The approval: the row in any other status, with and without a decision in it.
 
@@ -2016,11 +2228,8 @@ for status in ("new", "classified", "waiting_approval", "rejected", "expired", "
         assert found, f"R-1 is {status}: the call was let through; expected a refusal"
 with new_desk() as desk:
     waiting_row(desk)
-    try:
-        found = said_by_check(desk, a_call())
-    except TypeError as error:
-        found = f"no answer, but {error}"
-    assert found and "no answer" not in found, f"nothing is decided: {found or 'let through'}"
+    found = said_by_check(desk, a_call())
+    assert found, "nothing is decided: the call was let through; expected a refusal"
 
 # %% [markdown]
 # The world: the order and the rights, as they are in the morning.
@@ -2030,6 +2239,7 @@ for status, refundable, limit, may in (
     ("returned", 800, 1000, True),
     ("returned", 50, 50, True),
     ("cancelled", 800, 1000, False),
+    ("in dispute", 800, 1000, False),
     ("refunded", 0, 1000, False),
     ("returned", 49, 1000, False),
     ("returned", 800, 49, False),
@@ -2314,7 +2524,9 @@ assert report_cancelled.clean, (
 )
 
 # %% [markdown]
-# The line between "old" and "once" is the line where the money moves, and nowhere else:
+# The line between "old" and "once" is the line where the money moves, and nowhere else. A line that is reached several
+# times has a mark for each time: a `with` on the way in and out, a comprehension in each round, a call that is written
+# over several lines whenever the work comes back to its first.
 
 # %%
 report_cancelled
@@ -2329,15 +2541,15 @@ report_cancelled
 #
 # Write `expire(db, now)`. Each refund that waits for approval and whose `due` is `now` or earlier becomes `expired`.
 # Its decision becomes a JSON text with `"do": "expire"`, `"by": "nobody"` and under `"why"` a reason. It returns the
-# list of the ids that it closed, and only those. Somebody may press in the very moment in which you sweep: then one
-# of you has it, not both. About eight lines.
+# list of the ids that it closed, and only those: what an earlier sweep has closed is not among them. Somebody may press
+# in the very moment in which you sweep: then one of you has it, not both. About eight lines.
 
 
 # %%
 def overdue_desk(desk):
     for refund, due in (("R-1", NOW - 1), ("R-2", NOW), ("R-3", NOW + 1), ("R-4", NOW - DAY)):
         waiting_row(desk, refund, due=due)
-    for status in ("approved", "rejected", "sent", "classified"):
+    for status in ("approved", "rejected", "sent", "classified", "expired"):
         waiting_row(desk, status, due=NOW - DAY, status=status, decision='{"do": "approve"}')
 
 
@@ -2409,6 +2621,19 @@ def expire(db, now):
     return [refund for (refund,) in closed]
 
 
+# %% wrong loses="expire_due" why="closes, and then looks which are closed"
+def expire(db, now):
+    reason = json.dumps({"do": "expire", "by": "nobody", "why": "too late"})
+    with db:
+        db.execute(
+            "UPDATE refunds SET status = 'expired', decision = ?"
+            " WHERE status = 'waiting_approval' AND due <= ?",
+            (reason, now),
+        )
+    rows = db.execute("SELECT id FROM refunds WHERE status = 'expired' AND due <= ?", (now,))
+    return [refund for (refund,) in rows.fetchall()]
+
+
 # %% wrong loses="expire_due" why="counts, and the caller wants to know which"
 def expire(db, now):
     reason = json.dumps({"do": "expire", "by": "nobody", "why": "too late"})
@@ -2466,12 +2691,13 @@ with new_desk() as desk:
     overdue_desk(desk)
     before = all_rows(desk)
     with closing(desk.table()) as db:
-        closed = expire(db, NOW)
+        closed, later = expire(db, NOW), expire(db, NOW)
     changed = [old[0] for old, new in zip(before, all_rows(desk), strict=True) if old != new]
     rows = [look(desk, name) for name in changed]
 assert isinstance(closed, list) and sorted(closed) == changed == ["R-1", "R-2", "R-4"], (
     f"due are R-1, R-2 and R-4: expire returned {closed!r}, and changed {changed}; expected those"
 )
+assert later == [], f"swept a second time: expire returned {later!r}; expected []"
 for row in rows:
     made = row["decision"] or {}
     kind = made.get("do"), made.get("by"), bool(made.get("why"))
@@ -2493,8 +2719,9 @@ while moment <= statements:
 # %% [markdown]
 # ## From the table to the thread
 #
-# Now the desk as a whole. `decide` is what a button does, whichever it is. It asks whether this person may, records the
-# decision in the table by your `claim`, and then carries it to the thread by `deliver`.
+# Now the desk as a whole. `decide` is what a button does, whichever it is. Whoever has no limit has no part in it, and
+# a yes needs a limit that is high enough. What is overdue cannot be decided any more, also before it is swept. Then
+# `decide` records the decision in the table by your `claim`, and carries it to the thread by `deliver`.
 
 # %%
 STATUS_AFTER = {
@@ -2506,18 +2733,22 @@ STATUS_AFTER = {
 
 
 def decide(desk, refund, generation, made, now):
-    """Record a decision, and carry it to the thread; return a word on it."""
-    call = made.get("call") or look(desk, refund)["call"]
-    status = STATUS_AFTER[made["do"]]
-    if status == "approved" and desk.shop.limit(made["by"]) < as_it_runs(call)["args"]["amount"]:
-        return f"{made['by']} may not approve that much"
+    """Record a decision, and carry it to the thread; return a sentence on it."""
+    row, limit, status = look(desk, refund), desk.shop.limit(made["by"]), STATUS_AFTER[made["do"]]
+    if not limit:
+        return f"{made['by']} has no part in this"
+    if status == "approved":
+        amount = as_it_runs(made.get("call") or row["call"])["args"]["amount"]
+        if amount > limit:
+            return f"{made['by']} may not approve {amount}"
+    if row["status"] == "waiting_approval" and row["due"] <= now:
+        return f"too late: it was due {(now - row['due']) / 3600:.0f} hours ago"
     with closing(desk.table()) as db:
         won = claim(db, refund, generation, status, json.dumps(made))
-    if not won:
-        row = look(desk, refund)
-        return f"too late: now it is {row['status']}, question {row['generation']}"
-    deliver(desk, refund, now)
-    return look(desk, refund)["status"]
+    if won:
+        deliver(desk, refund, now)
+    row, told = look(desk, refund), "done" if won else "too late"
+    return f"{told}: now it is {row['status']}, question {row['generation']}"
 
 
 # %% [markdown]
@@ -2553,8 +2784,8 @@ def recover(desk, now):
 #
 # Write `deliver(desk, refund, now)`. It brings thread and table together, wherever they stand:
 #
-# * The thread still waits at the question of the row, and the row has a decision: the decision is the answer (the dict,
-#   as it is in the row), by `answer_once`.
+# * The thread still waits at the question of the row, and the row has a decision: the decision is the answer to that
+#   question, by its id. The whole dict, as it is in the row: an edit has its call in it.
 # * The thread has work left and waits for nobody: it goes on. `tasks` of its state says whether work is left. `next`
 #   does not: when a node has returned and the checkpoint is not yet written, it is `()`, with one task.
 # * The thread waits and nothing is decided, or it is finished: nothing to do.
@@ -2623,7 +2854,7 @@ def table_and_thread(desk):
 
 
 # %% [markdown]
-# A kill in the one moment that no line of yours marks, and four more cases without a kill of your lines.
+# A kill in the one moment that no line of yours marks, four more cases without a kill of your lines, and an edit.
 
 
 # %%
@@ -2653,7 +2884,7 @@ def wrongly_delivered():
                 return f"{case}: deliver ran a node; expected it to do nothing"
             press(desk, "approve")
         if rows_of_thread(desk, "1", "channel = '__resume__' AND task_id LIKE '00000000-%'"):
-            return "the answer was given to the thread, not to its question; use answer_once"
+            return "the answer was given to the thread; expected it under the id of its question"
     with new_desk() as desk:
         launch(
             submit, desk, "R-1", "A-17", 800, NOW, kill_before="for question in graph", echo=False
@@ -2667,6 +2898,25 @@ def wrongly_delivered():
         found = table_and_thread(desk)
     told = "killed when ask had returned, before the checkpoint, and recovered"
     return "" if found == "once" else f"{told}: {found}; expected once. Is work left?"
+
+
+# %%
+LESS = {"tool": "refund", "args": {"order": "A-17", "amount": 300}}
+
+
+def wrongly_edited():
+    """One sentence on what `deliver` made of an edit, or ""."""
+    with paused_desk() as desk:
+        press(desk, "edit", why="only the cable was missing", call=LESS)
+        made, paid = (
+            look(desk, "R-1")["decision"],
+            [each["amount"] for each in desk.bank.payments()],
+        )
+        with opened(desk) as graph:
+            heard = graph.get_state(thread("R-1")).values.get("decision")
+    if paid != [300]:
+        return f"ben edited 800 to 300: paid were {paid}; expected [300]. Did his call arrive?"
+    return "" if heard == made else f"the row has {made}, the thread got {heard}; expected the same"
 
 
 # %% answer id="deliver"
@@ -2781,6 +3031,32 @@ def deliver(desk, refund, now):
         keep_in_step(desk, graph, refund, now)
 
 
+# %% wrong loses="deliver_kills" why="the agent needs to know what to do and why, and nothing else"
+def deliver(desk, refund, now):
+    with opened(desk) as graph:
+        row, state = look(desk, refund), graph.get_state(thread(refund))
+        waiting = [each.id for each in state.interrupts]
+        if row["decision"] and row["question"] in waiting:
+            answer = {name: row["decision"][name] for name in ("do", "why")}
+            answer_once(graph, thread(refund), row["question"], answer)
+        elif state.tasks and not waiting:
+            graph.invoke(None, thread(refund), durability="sync")
+        keep_in_step(desk, graph, refund, now)
+
+
+# %% right why="has looked whether the question is open, so the id is enough here"
+def deliver(desk, refund, now):
+    with opened(desk) as graph:
+        row, state = look(desk, refund), graph.get_state(thread(refund))
+        waiting = [each.id for each in state.interrupts]
+        value = None
+        if row["decision"] and row["question"] in waiting:
+            value = Command(resume={row["question"]: row["decision"]})
+        if value or (state.tasks and not waiting):
+            graph.invoke(value, thread(refund), durability="sync")
+        keep_in_step(desk, graph, refund, now)
+
+
 # %% right why="tries to answer, and goes on if there is nothing to answer"
 def deliver(desk, refund, now):
     config = thread(refund)
@@ -2797,8 +3073,8 @@ def deliver(desk, refund, now):
 
 # %% [markdown]
 # An approval is killed before every line of `decide`, `claim`, `deliver`, `ask`, `carry_out`, `check_again`, `pay` and
-# `record`, a rejection in `deliver` and `ask`. After each kill the desk is restarted and recovers. Last, a thread whose
-# refund has expired must come to its end.
+# `record`, a rejection in `deliver` and `ask`. After each kill the desk is restarted and recovers. Then an edit. Last,
+# a thread whose refund has expired must come to its end.
 
 # %% test id="deliver_kills" points=1
 DESK = [decide, claim, deliver, ask, carry_out, check_again, pay, record]
@@ -2817,7 +3093,7 @@ assert report_reject.clean and report_reject.uninterrupted == "new", (
     f"{report_reject.verdict()}, and without a kill it is {report_reject.uninterrupted!r}; "
     'expected "new". To see all kills, run report_reject in a cell of its own.'
 )
-problem = wrongly_delivered()
+problem = wrongly_delivered() or wrongly_edited()
 assert not problem, problem
 with paused_desk() as desk:
     with closing(desk.table()) as db:
@@ -2836,8 +3112,8 @@ assert not left and found == ("expired", 0), (
 # ## Prove it
 #
 # Your desk, killed at every line, and restarted. "old" is a press that never reached the table: nobody was told that it
-# did, and ben sees the refund waiting. From the line where `claim` commits, it is "once". A `with` line is reached
-# twice, on the way in and on the way out: that of `decide` before the claim ("old") and after it ("once").
+# did, and ben sees the refund waiting. From the line where `claim` commits, it is "once". Some lines have several
+# marks, as above: the `with` of `decide` is reached before the claim ("old") and after it ("once").
 
 # %%
 report_approve
@@ -2858,11 +3134,12 @@ with paused_desk() as desk:
 # Approve and reject are the least that a desk needs. An approver may also **edit**: 300, not 800. What runs then is
 # the edited call, so the decision has its fingerprint, and the limit holds for it. Or **ask** for more: the agent
 # says more, and asks again, in a new generation. A no goes back to the model with its reason, as the result of its
-# call, and the agent goes another way. Ana, who may approve up to 100, tries as well.
+# call, and the agent goes another way. Ana, who may approve up to 100, tries as well, and eve, of whom the shop knows
+# nothing.
 
 # %%
-LESS = {"tool": "refund", "args": {"order": "A-17", "amount": 300}}
 BUTTONS = {
+    "eve says no": [("reject", "eve", "I do not like it")],
     "ana approves": [("approve", "ana")],
     "ben approves": [("approve", "ben")],
     "ben edits to 300": [("edit", "ben", "only the cable was missing", LESS)],
@@ -3139,7 +3416,8 @@ TOOLS |= {
 #
 # 1. `"read"` and `"reversible"` need nobody.
 # 2. `"outside"` needs a person. One exception: a mail whose recipients are all at `shop.example`. Recipients are
-#    separated by commas.
+#    separated by commas, and by nothing else. What stands between two commas and is not *one* address at `shop.example`
+#    needs a person.
 # 3. `"money"` needs a person. One exception: an amount of at least 1, if the order has then got no more than 20 today
 #    without a person. `spent` is what it has got so far.
 # 4. `"irreversible"` needs a person. One exception: `run_sql` on the connection `"replica"`, which cannot write.
@@ -3179,7 +3457,8 @@ def needs_approval(call, spent=0):
     if effect in ("read", "reversible"):
         return False
     if call["tool"] == "send_mail":
-        return not all(to.strip().endswith("@shop.example") for to in args["to"].split(","))
+        one = r"\s*[\w.+-]+@shop\.example\s*"
+        return not all(re.fullmatch(one, to) for to in args["to"].split(","))
     if call["tool"] == "run_sql":
         return args["connection"] != "replica"
     if effect == "money":
@@ -3209,7 +3488,8 @@ def needs_approval(call, spent=0):
         return False
     args = as_it_runs(call)["args"]
     if call["tool"] == "send_mail":
-        return not all(to.strip().endswith("@shop.example") for to in args["to"].split(","))
+        parts = args["to"].split(",")
+        return any(each.strip().partition("@")[2] != "shop.example" for each in parts)
     if call["tool"] == "run_sql":
         return args["connection"] != "replica"
     return EFFECTS[call["tool"]] != "money" or not 1 <= args["amount"] <= 20 - spent
@@ -3223,7 +3503,8 @@ def needs_approval(call, spent=0):
         return True
     effect = EFFECTS.get(call["tool"])
     if call["tool"] == "send_mail":
-        return not all(to.strip().endswith("@shop.example") for to in args["to"].split(","))
+        parts = args["to"].split(",")
+        return any(each.strip().partition("@")[2] != "shop.example" for each in parts)
     if call["tool"] == "run_sql":
         return args["connection"] != "replica"
     if effect == "money":
@@ -3239,7 +3520,8 @@ def needs_approval(call, spent=0):
         return True
     effect = EFFECTS.get(call["tool"])
     if call["tool"] == "send_mail":
-        return not all(to.strip().endswith("@shop.example") for to in args["to"].split(","))
+        parts = args["to"].split(",")
+        return any(each.strip().partition("@")[2] != "shop.example" for each in parts)
     if call["tool"] == "run_sql":
         return args["connection"] != "replica" and not args["statement"].startswith("SELECT")
     if effect == "money":
@@ -3279,7 +3561,7 @@ def needs_approval(call, spent=0):
     return effect not in ("read", "reversible")
 
 
-# %% wrong loses="needs_person" why="nothing is a small amount"
+# %% wrong loses="needs_person" why="splits at the commas, and looks how each part ends"
 def needs_approval(call, spent=0):
     effect = EFFECTS.get(call["tool"])
     try:
@@ -3288,6 +3570,23 @@ def needs_approval(call, spent=0):
         return True
     if call["tool"] == "send_mail":
         return not all(to.strip().endswith("@shop.example") for to in args["to"].split(","))
+    if call["tool"] == "run_sql":
+        return args["connection"] != "replica"
+    if effect == "money":
+        return args["amount"] < 1 or spent + args["amount"] > 20
+    return effect not in ("read", "reversible")
+
+
+# %% wrong loses="needs_person" why="nothing is a small amount"
+def needs_approval(call, spent=0):
+    effect = EFFECTS.get(call["tool"])
+    try:
+        args = as_it_runs(call)["args"]
+    except (KeyError, TypeError, ValueError):
+        return True
+    if call["tool"] == "send_mail":
+        parts = args["to"].split(",")
+        return any(each.strip().partition("@")[2] != "shop.example" for each in parts)
     if call["tool"] == "run_sql":
         return args["connection"] != "replica"
     if effect == "money":
@@ -3305,7 +3604,8 @@ def needs_approval(call, spent=0):
     except (KeyError, TypeError, ValueError):
         return True
     if call["tool"] == "send_mail":
-        return not all(to.strip().endswith("@shop.example") for to in args["to"].split(","))
+        parts = args["to"].split(",")
+        return any(each.strip().partition("@")[2] != "shop.example" for each in parts)
     if call["tool"] == "run_sql":
         return args["connection"] != "replica"
     if effect == "money":
@@ -3325,7 +3625,7 @@ def needs_approval(call, spent=0):
         case {"args": {"amount": amount}}, "money":
             free = amount in range(1, 21 - spent)
         case {"tool": "send_mail", "args": {"to": to}}, _:
-            free = {each.strip().rpartition("@")[2] for each in to.split(",")} == {"shop.example"}
+            free = {each.strip().partition("@")[2] for each in to.split(",")} == {"shop.example"}
         case {"tool": "run_sql", "args": {"connection": "replica"}}, _:
             free = True
         case _:
@@ -3367,6 +3667,8 @@ problem = wrongly_asked(
         (asks("send_mail", to="customer@mail.example", text="Sorry"),),
         (asks("send_mail", to="ben@shop.example, press@news.example", text="Sorry"),),
         (asks("send_mail", to="press@news.example, ben@shop.example", text="Sorry"),),
+        (asks("send_mail", to="press@news.example;ben@shop.example", text="Sorry"),),
+        (asks("send_mail", to="press@news.example ben@shop.example", text="Sorry"),),
         (asks("send_mail", to="ben@shop.example.org", text="Sorry"),),
         (asks("send_mail", to="ben@my-shop.example", text="Sorry"),),
         (asks("post_reply", review="9", text="Sorry"),),
@@ -3390,22 +3692,22 @@ assert not problem, f"{problem}. Which of the six rules speaks of it?"
 
 # %%
 class Card:
-    """An approval as a person sees it."""
+    """An approval as a person sees it. `clock()` says what time it is."""
 
-    def __init__(self, desk, refund, by, now):
-        self.desk, self.refund, self.by, self.now = desk, refund, by, now
+    def __init__(self, desk, refund, by, clock):
+        self.desk, self.refund, self.by, self.clock = desk, refund, by, clock
         self.row = look(desk, refund)
 
     def fields(self):
         runs = as_it_runs(self.row["call"])
         order = self.desk.shop.order(runs["args"]["order"])
-        hours = (self.row["due"] - self.now) / 3600
+        hours = (self.row["due"] - self.clock()) / 3600
         return {
             "operation": f"{runs['tool']}, for {self.refund}",
             "arguments": ", ".join(f"{name} = {value}" for name, value in runs["args"].items()),
             "the model's reason": self.row["call"]["why"],
             "scope": f"order is {order['status']}, {order['refundable']} refundable; no way back",
-            "if nobody answers": f"closed in {hours:.0f} hours, nothing is paid",
+            "if nobody answers": f"closed in {max(hours, 0):.0f} hours, nothing is paid",
             "question": f"number {self.row['generation']} on this refund",
         }
 
@@ -3419,11 +3721,15 @@ class Card:
 
     def decide(self, do, why="", call=None):
         made = decision(self.row, do, self.by, why, call)
-        return decide(self.desk, self.refund, self.row["generation"], made, self.now)
+        return decide(self.desk, self.refund, self.row["generation"], made, self.clock())
 
 
 # %% [markdown]
-# The buttons call `decide` of the card, and nothing else. So what a test calls is what a button does.
+# A button collects what was typed, builds the call of an edit from it, and calls `decide` of the card. The rest is done
+# there, so what a test calls is what a button does.
+#
+# The card does not reload itself. If it did, the second click of a double click would answer a new question that nobody
+# has read. It says that there is one.
 
 
 # %%
@@ -3441,20 +3747,25 @@ class CardWithButtons(Card):
     def pressed(self, do):
         args = self.row["call"]["args"] | {"amount": self.amount.value}
         call = {"tool": self.row["call"]["tool"], "args": args} if do == "edit" else None
-        try:
-            self.said.value = self.decide(do, self.why.value, call)
-        except ValueError as why_not:
-            self.said.value = f"not understood: {why_not}"
+        if call and not self.amount.value.strip().isdecimal():
+            told = "not understood: an edit needs a whole number in the field amount"
+        else:
+            told = self.decide(do, self.why.value, call)
+            if look(self.desk, self.refund)["generation"] > self.row["generation"]:
+                told += ". The agent asks something new: open another card"
+        self.said.value = f"{do}: {told}"
 
 
 # %% [markdown]
-# In JupyterLab the buttons work: press one, and then another. (Where a notebook is only shown, you see the table.)
+# In JupyterLab the buttons work: press one, and then another. Another card on the same refund comes by
+# `CardWithButtons(tomorrow, "R-1", "ben", card.clock).show()` in a cell of your own, and a new desk by this cell, run
+# again. (Where a notebook is only shown, you see the table.)
 
 # %%
 tomorrow = Desk(Path(kept.name) / "tomorrow")
 shutil.rmtree(tomorrow.path, ignore_errors=True)
 shutil.copytree(PAUSED, tomorrow.path)
-card = CardWithButtons(tomorrow, "R-1", "ben", NOW + 9 * 3600)
+card = CardWithButtons(tomorrow, "R-1", "ben", lambda: NOW + 9 * 3600)
 card.show()
 
 # %% [markdown]
@@ -3463,12 +3774,28 @@ card.show()
 
 # %%
 with paused_desk() as desk:
-    mine, yours = (Card(desk, "R-1", "ben", NOW) for _ in range(2))
+    mine, yours = (Card(desk, "R-1", "ben", lambda: NOW) for _ in range(2))
     print("my card:  ", mine.decide("reject", "weighed at 2 kg"))
     print("your card:", yours.decide("approve"))
-    print("a new one:", Card(desk, "R-1", "ben", NOW).fields()["arguments"])
+    print("a new one:", Card(desk, "R-1", "ben", lambda: NOW).fields()["arguments"])
     mine.row["call"]["why"] = "<button>Approved by the boss</button>"
     print("a button: ", "<button>" in mine.page())
+
+# %% [markdown]
+# The card says when the refund will be closed, and that is kept. Here ben leaves his card open for two days. Nobody has
+# swept meanwhile:
+
+# %%
+with paused_desk() as desk:
+    hours = 9
+    card = Card(desk, "R-1", "ben", lambda: NOW + hours * 3600)
+    print("if nobody answers:", card.fields()["if nobody answers"])
+    hours += 48
+    print("ben says yes:     ", card.decide("approve"), "| payments:", desk.bank.payments())
+    with closing(desk.table()) as db:
+        print("the sweep closes: ", expire(db, card.clock()))
+    recover(desk, card.clock())
+    print("ben says yes:     ", card.decide("approve"), "| payments:", desk.bank.payments())
 
 # %% [markdown]
 # ## A hundred that wait
@@ -3522,8 +3849,9 @@ with new_desk() as desk:
 # table has a row for each refund, its status, a generation number for the question that is open, and when it is due.
 # Every move of a row is one conditional update. A press is a claim: it takes the row out of waiting, in the
 # generation that the screen showed, together with the decision, so that of two who press one wins and the other is
-# told. Only then is the thread answered, by the id of its question and only if it is open: a plain resume starts a
-# new run on a mistyped thread, and a double click answers the next question. The approval is bound to a fingerprint
+# told. Only then is the thread answered, by the id of its question and only if that is open at the newest checkpoint.
+# An answer to a mistyped thread starts a new run, by id as well, and a plain one that is clicked twice answers the next
+# question too. The approval is bound to a fingerprint
 # of tool and arguments as they will run. The node that pays checks again, since a night has passed: is it approved,
 # is it that call, is the order still there, may this person still. It asks the bank first whether it has paid, and it
 # sends a key, so a restart pays once. A restart delivers each decision that the thread has not heard of. A no goes
