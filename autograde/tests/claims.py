@@ -1,4 +1,4 @@
-"""What the notebooks state about LangGraph, each held by a test that names it when it breaks."""
+"""What notebooks and the question bank state, each held by a test that names it."""
 
 import functools
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def claim(name: str, notebooks: str) -> Callable:
                     f"{version('langgraph')}: {words} ({type(error).__name__}: {error})"
                 ) from error
 
-        proven.claim = name
+        proven.claim, proven.notebooks = name, notebooks.split()
         return proven
 
     return prove

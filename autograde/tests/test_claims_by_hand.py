@@ -342,6 +342,24 @@ def test_a_temporary_file_elsewhere() -> None:
         assert what_is_left(folder) == "old"
 
 
+def save_and_die(folder: WorkFolder, temporary: str) -> None:
+    with open(folder.path / temporary, "w", encoding="utf-8") as file:
+        print("dies here", file)
+
+
+@claim("hand-two-savers", "02")
+@pytest.mark.parametrize(("name_of_other", "left"), [("a.tmp", "empty"), ("b.tmp", "new")])
+def test_two_savers_of_one_path(name_of_other: str, left: str) -> None:
+    """Two processes save to one path by os.replace, and one is killed while it writes: with a
+    temporary file each, the save of the other is there whole; with one fixed temporary name the
+    rename of the other puts an empty file into place."""
+    with old_save() as folder:
+        (folder.path / "a.tmp").write_text(json.dumps(NEW), encoding="utf-8")
+        killed(save_and_die, folder, name_of_other, before="dies here")
+        os.replace(folder.path / "a.tmp", folder.checkpoint)
+        assert what_is_left(folder) == left
+
+
 @claim("hand-replace-mode", "02")
 @pytest.mark.skipif(not POSIX, reason="permissions of POSIX")
 def test_the_mode_of_a_temporary_file() -> None:

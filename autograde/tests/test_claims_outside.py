@@ -32,7 +32,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt import create_react_agent
 from langgraph.runtime import get_runtime
-from langgraph.types import Command, interrupt
+from langgraph.types import Command, Send, interrupt
 from pydantic import BaseModel, Field
 
 from crashlab import WorkFolder, launch
@@ -975,6 +975,54 @@ def test_two_workers_on_one_thread(tmp_path: Path) -> None:
     with SqliteSaver.from_conn_string(str(path)) as saver:
         said = saver.get_tuple(RUN).checkpoint["channel_values"]["said"]
     assert said == ["A", "did A"]
+
+
+class Question(TypedDict, total=False):
+    pay: int
+    answer: str
+
+
+@claim("replaced-question-answerable", "08")
+@pytest.mark.parametrize("by_id", [False, True])
+def test_a_replaced_question_can_still_be_answered(by_id: bool) -> None:
+    """A question that a new input has replaced is still open at its own checkpoint: an answer with
+    the config of that checkpoint, plain or by id, runs on from there with the old request."""
+    paid: list[int] = []
+    builder = StateGraph(Question)
+    builder.add_node("gate", lambda state: {"answer": interrupt(f"pay {state['pay']}?")})
+    builder.add_node("pay out", lambda state: paid.append(state["pay"]))
+    graph = builder.add_edge(START, "gate").add_edge("gate", "pay out").compile(InMemorySaver())
+    [old] = graph.invoke({"pay": 10}, RUN)["__interrupt__"]
+    asked_then = graph.get_state(RUN).config
+    [new] = graph.invoke({"pay": 9999}, RUN)["__interrupt__"]
+    assert graph.get_state(RUN).interrupts == (new,)
+    graph.invoke(Command(resume={old.id: "yes"} if by_id else "yes"), asked_then)
+    assert paid == [10]
+
+
+def mail_each(path: Path, people: str, given: dict | None, dies: bool = False) -> None:
+    def mail(state: dict) -> None:
+        if dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+        change(path.with_name("mails.sqlite"), "INSERT INTO mails VALUES (?)", state["to"])
+
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        builder = StateGraph(Talk).add_node("read", lambda state: {}).add_edge(START, "read")
+        sends = lambda state: [Send("mail", {"to": each}) for each in people]  # noqa: E731
+        graph = builder.add_node("mail", mail).add_conditional_edges("read", sends, ["mail"])
+        graph.compile(saver).invoke(given, RUN, durability="sync")
+
+
+@needs_signals
+@claim("send-list-is-saved", "07")
+def test_sends_do_not_follow_a_list_that_changes(tmp_path: Path) -> None:
+    """The Sends of a super-step are saved with their inputs before it begins: resumed after a kill
+    they go to whom they were made for, although the list they were made from has changed."""
+    path, mails = tmp_path / "threads.sqlite", tmp_path / "mails.sqlite"
+    change(mails, "CREATE TABLE mails (person TEXT)")
+    assert launch(mail_each, path, "ABC", {"said": []}, True, echo=False).end == "exited"
+    elsewhere(mail_each, path, "XBC", None)
+    assert sorted(rows(mails, "SELECT person FROM mails")) == [("A",), ("B",), ("C",)]
 
 
 # The desk

@@ -1,4 +1,4 @@
-"""The command `crashlab`: check for learners; course, release and class for authors."""
+"""The command `crashlab`: check and drill for learners; course, release and class for authors."""
 
 import argparse
 import sys
@@ -14,6 +14,14 @@ def main(arguments: list[str] | None = None) -> int:
     command = commands.add_parser("check", help="judge your notebook, test by test")
     command.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
     command.set_defaults(run=lambda options: _check(options.notebooks))
+    command = commands.add_parser("drill", help="say answers aloud, and meet them again when due")
+    command.add_argument("--lang", choices=("en", "zh"), default="en", help="of the questions")
+    command.add_argument("--mock", action="store_true", help="a mock interview of 20 minutes")
+    command.add_argument("--record", type=Path, metavar="FOLDER", help="where your ratings are")
+    command.add_argument(
+        "--export", nargs="+", metavar=("anki", "FILE"), help="write the questions for Anki instead"
+    )
+    command.set_defaults(run=_drill)
     command = commands.add_parser("course", help="run the solution notebooks")
     command.add_argument("name", nargs="?", default="", help="one of them, e.g. 02_checkpoint")
     command.set_defaults(run=lambda options: _course(options.name))
@@ -60,6 +68,17 @@ def _check(paths: list[Path]) -> int:
         possible = sum(verdict.points for verdict in judgement.verdicts)
         print(f"  {earned:g} of {possible:g} points")
     return 2 if unreadable else 0 if passed else 1
+
+
+def _drill(options: argparse.Namespace) -> int:
+    from crashlab.drill.terminal import main as drill
+
+    if not options.export:
+        return drill(options.lang, options.mock, options.record)
+    kind, *files = options.export
+    if kind != "anki" or len(files) > 1:
+        raise CourseError("--export takes the word anki, and a FILE if you like.")
+    return drill(options.lang, anki=Path(*files or ["crashlab.apkg"]))
 
 
 def _course(name: str) -> int:
