@@ -25,6 +25,8 @@
 # | `2_langgraph/08_interrupt` | why did `approve` run twice? |
 # | `2_langgraph/09_approval_desk` | who may approve, what exactly, and once? |
 # | `2_langgraph/10_time_travel` | can you go back? what does that repeat? |
+# | `4_self_test/15_self_test` | can you say what happens at every line, with the book closed? |
+# | `4_self_test/17_interview` | can you say it aloud, in a minute, and still say it next month? |
 #
 # ## Is everything here?
 #

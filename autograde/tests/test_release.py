@@ -5,16 +5,19 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import nbformat
 import pytest
 import toy
+from pydantic import BaseModel
 
 import crashlab
 from crashlab.course.author import HIDDEN, SOLUTION, author_files, read, region
 from crashlab.course.paths import HERE
 from crashlab.course.release import place, release
+from crashlab.course.spoken import bank
 
 TRIVIAL = 12  # characters; `return path` says nothing
 
@@ -123,9 +126,13 @@ def test_nbgrader_itself_makes_the_same_bytes(released, tmp_path):
 
 @pytest.fixture(scope="module")
 def remade(tmp_path_factory):
-    """The course's own author files, released somewhere else."""
+    """The course's own author files and its bank, released somewhere else."""
     root = tmp_path_factory.mktemp("remade")
-    for path in author_files():
+    bank_files = [
+        *HERE.root.glob("*/questions/*.yaml"),
+        *Path(__file__).parent.glob("test_claims_*"),
+    ]
+    for path in [*author_files(), *bank_files]:
         target = root / HERE.name(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
@@ -140,6 +147,28 @@ def test_what_is_committed_is_what_release_makes(remade):
     assert sorted(mine) == sorted(theirs)
     stale = [name for name in theirs if mine[name] != theirs[name]]
     assert not stale, f"not what their author files say, run make release: {stale}"
+
+
+def _received() -> list[str]:
+    """The texts of all that a student receives: notebooks, data, and the package as installed."""
+    notebooks = [
+        cell.source
+        for notebook in HERE.notebooks.rglob("*.ipynb")
+        for cell in nbformat.read(notebook, as_version=4).cells
+    ]
+    desk = HERE.root / "autograde"
+    wheel = tomllib.loads((desk / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"][
+        "build"
+    ]["targets"]["wheel"]
+    rooms = [HERE.root / "data", *(desk / name for name in wheel["packages"])]
+    files = [desk / name for name in wheel["shared-data"]]
+    files += [file for room in rooms for file in room.rglob("*") if file.suffix != ".pyc"]
+    return notebooks + [
+        file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()
+    ]
+
+
+RECEIVED = _received()
 
 
 def _secrets(author) -> set[str]:
@@ -163,28 +192,35 @@ def _secrets(author) -> set[str]:
 def test_no_secret_reaches_a_student(path):
     author = read(path)
     secrets = _secrets(author)
-    sources = [
-        cell.source
-        for notebook in HERE.notebooks.rglob("*.ipynb")
-        for cell in nbformat.read(notebook, as_version=4).cells
-    ]
-    sources += [
-        file.read_text(encoding="utf-8")
-        for file in (HERE.root / "autograde/crashlab").rglob("*.py")
-    ]
-    sources += [
-        file.read_text(encoding="utf-8", errors="replace")
-        for file in (HERE.root / "data").rglob("*")
-        if file.is_file()
-    ]
-    lines = {line.strip() for source in sources for line in source.splitlines()}
+    lines = {line.strip() for source in RECEIVED for line in source.splitlines()}
     leaked = [
         secret
         for secret in secrets
-        if secret in lines or ("\n" in secret and any(secret in source for source in sources))
+        if secret in lines or ("\n" in secret and any(secret in source for source in RECEIVED))
     ]
     assert not leaked, f"a student could read: {leaked}"
     assert place(author, HERE.notebooks).exists()
+
+
+def _texts(half: BaseModel) -> list[str]:
+    """Every text of a half of a question, in both languages."""
+    found = []
+    for value in (getattr(half, name) for name in type(half).model_fields):
+        for each in value if isinstance(value, tuple) else [value]:
+            found += _texts(each) if isinstance(each, BaseModel) else [str(each)]
+    return found
+
+
+@pytest.mark.parametrize("question", bank(HERE).values(), ids=lambda question: question.id)
+def test_no_answer_of_the_bank_reaches_a_student(question):
+    received = [" ".join(source.split()) for source in RECEIVED]
+    assert any(question.asked.ask.zh in source for source in received), "nor the question"
+    leaked = [
+        secret
+        for secret in _texts(question.answered)
+        if len(secret) > TRIVIAL and any(" ".join(secret.split()) in source for source in received)
+    ]
+    assert not leaked, f"a student could read: {leaked}"
 
 
 def test_no_author_file_reaches_a_student():

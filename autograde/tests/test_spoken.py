@@ -15,6 +15,7 @@ from crashlab.course.release import release
 from crashlab.course.run_course import run_course
 from crashlab.course.sample_class import grade_sample_class
 from crashlab.course.spoken import ANSWER_HERE, known
+from crashlab.course.trial import try_answers
 
 PUBLIC = """\
 - id: why-double
@@ -129,6 +130,12 @@ def test_a_broken_bank_stops_the_release(tmp_path):
     with pytest.raises(CourseError, match=r"why-double: .* no test of the course proves .*moon"):
         release(rooms)
     assert not rooms.notebooks.exists()
+
+
+@pytest.mark.heavy
+def test_a_trial_passes_over_what_is_said(rooms):
+    trials = try_answers(rooms.solutions / "1_by_hand" / "02_toy.py", rooms)
+    assert len(trials) == 5 and all(trial.as_expected for trial in trials)
 
 
 @pytest.mark.heavy

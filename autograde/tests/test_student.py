@@ -17,6 +17,9 @@ from crashlab.course.release import place
 def test_an_unanswered_notebook_stops_at_its_first_exercise(path: Path) -> None:
     author = read(path)
     notebook = nbformat.read(place(author, HERE.notebooks), as_version=4)
+    if not author.exercises:  # it runs to its end
+        assert [str(ran.failure) for ran in asyncio.run(run_async(notebook)) if ran.failure] == []
+        return
     first = author.exercises[0].id
     stop = next(n for n, cell in enumerate(notebook.cells) if cell.id == first)
     notebook.cells = notebook.cells[: stop + 1]

@@ -148,7 +148,7 @@ def main(path: str, root: str, report: str, limit: str) -> None:
     lost: dict[str, dict] = {}
     try:
         for cell in author.notebook_cells:
-            if cell.kind == "prose":
+            if cell.kind in ("prose", "spoken"):
                 continue
             if cell.kind == "answer":
                 exercise = exercises[cell.id]
