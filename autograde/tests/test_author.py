@@ -57,6 +57,11 @@ def test_files_at_the_top_come_first(tmp_path):
         (' why="adds three"', "", 'it needs why="…"'),
         ('loses="double-large" ', "", 'it needs loses="…"'),
         ('loses="double-large"', 'loses="double-small"', "'double-small' is no test of"),
+        (
+            'loses="double-large"',
+            'loses="double-large" carries="double-value"',
+            "'double-value' is no test of a later exercise",
+        ),
         ("    ### BEGIN SOLUTION\n", "", "END SOLUTION, or the other way round"),
         ("    ### END SOLUTION\n", "", "a BEGIN SOLUTION without its END SOLUTION"),
         ("### END HIDDEN TESTS\n", "", "a BEGIN HIDDEN TESTS without its END"),

@@ -45,6 +45,19 @@ def test_one_notebook_can_be_chosen(tmp_path):
         grade_sample_class(rooms, "03_toy")
 
 
+def test_a_wrong_answer_may_carry_on_into_a_later_exercise(tmp_path):
+    second = toy.AUTHOR[toy.AUTHOR.index("# %% answer") :].replace("double", "twice")
+    second = second.replace("secret_answer = 2 * x", "secret_answer = double(x)")
+    text = toy.AUTHOR.replace(
+        'loses="double-large" why="stops', 'loses="double-large" carries="twice-large" why="stops'
+    )
+    rooms = toy.course(tmp_path, text + second)
+    (rooms.solutions / "00_start.py").unlink()
+    scores = {score.submission.student: score for score in grade_sample_class(rooms)[0]}
+    assert scores["wrong-double-2"].as_expected and scores["wrong-double-2"].earned == 2
+    assert scores["wrong-double-1"].differences[0].startswith("lost twice-")
+
+
 def test_the_csv_has_a_status(graded):
     _, _, path = graded
     rows = list(csv.DictReader(path.open(encoding="utf-8")))

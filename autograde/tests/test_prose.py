@@ -24,7 +24,7 @@ def test_the_first_cell_has_title_question_minutes_and_the_right_points(author: 
     minutes, points = re.search(
         r"^(\d+) minutes · (\d+) points? · before this: ", first, re.M
     ).groups()
-    assert 5 <= int(minutes) <= 180
+    assert 5 <= int(minutes) <= 240
     assert int(points) == author.points
 
 

@@ -3,13 +3,16 @@
     # %% [markdown]                                      prose
     # %%                                                 code
     # %% answer id="save"                                holds ### BEGIN SOLUTION … ### END SOLUTION
-    # %% wrong loses="save-whole" why="writes in place"  must lose exactly these tests
+    # %% wrong loses="save-whole" why="writes in place"  must lose exactly these tests (and, in a
+                                                         notebook as a whole, those of carries="…")
     # %% right why="NamedTemporaryFile"                  must lose none
     # %% test id="save-whole" points=2                   may hold ### BEGIN HIDDEN TESTS …
     # %% question id="uuid-as-key"                       a question of the bank, in two languages
     # %% spoken id="say" question="uuid-as-key" points=2 an answer that a person gives points for
 
 The last two have no text of their own: the question bank has it.
+
+`carries` are tests of later exercises that use this answer, and fail as long as it is wrong.
 
 A test, a wrong and a right cell belong to the nearest answer above them; together they are one
 exercise. A wrong or right cell is a whole replacement for the answer; no notebook holds it.
@@ -31,7 +34,7 @@ _KEYS = {
     "prose": set(),
     "code": {"tags"},
     "answer": {"id"},
-    "wrong": {"loses", "why"},
+    "wrong": {"loses", "carries", "why"},
     "right": {"why"},
     "test": {"id", "points"},
     "question": {"id"},
@@ -58,6 +61,7 @@ class Cell:
     why: str = ""
     tags: tuple[str, ...] = ()
     question: str = ""
+    carries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -124,8 +128,12 @@ def read(path: Path, rooms: Rooms = HERE) -> Author:
         if counts[cell.id] > 1:
             raise AuthorError(f"{cell.place}: the id {cell.id!r} is used by more than one cell.")
     exercises = _exercises(cells)
-    for exercise in exercises:
+    for number, exercise in enumerate(exercises):
         _check_exercise(exercise)
+        later = {test.id for each in exercises[number + 1 :] for test in each.tests}
+        for cell in exercise.wrong:
+            if strange := set(cell.carries) - later:
+                raise AuthorError(f"{cell.place}: {min(strange)!r} is no test of a later exercise.")
     part = "" if path.parent == rooms.solutions else path.parent.name
     return Author(path, part, cells, exercises)
 
@@ -185,6 +193,7 @@ def _cell(raw, place: str) -> Cell:
         str(get("why", "")),
         tuple(get("tags", ())),
         str(get("question", "")),
+        tuple(str(get("carries", "")).split()),
     )
 
 

@@ -131,7 +131,8 @@ def _submissions(authors: list[Author]) -> list[Submission]:
                 numbers[exercise.id] += 1
                 student = f"wrong-{exercise.id}-{numbers[exercise.id]}"
                 answers = {**right, exercise.id: cell.source}
-                made.append(Submission(student, cell.why, author, answers, frozenset(cell.loses)))
+                loses = frozenset(cell.loses + cell.carries)
+                made.append(Submission(student, cell.why, author, answers, loses))
     return made
 
 

@@ -6,7 +6,7 @@ from functools import cache
 from crashlab.bank import BankError, Known, Question, read_bank
 from crashlab.course.paths import CourseError, Rooms
 
-ANSWER_HERE = "*Write here what you would say in 60 seconds.*"
+ANSWER_HERE = "*Double-click here, and write what you would say in 60 seconds.*"
 
 
 @cache
@@ -50,10 +50,18 @@ def spoken_text(question: Question, points: float) -> str:
     lists = "\n\n".join(
         f"**{head}**\n\n" + "\n".join(f"* {text.en}" for text in texts) for head, texts in parts
     )
-    worth = f"{points:g} point{'' if points == 1 else 's'}, given by a person"
     return (
-        f"**Say it** ({worth}). {question.asked.ask.en}\n\n"
+        f"**Say it** ({points:g} points, given by a person). {question.asked.ask.en}\n\n"
         "<!-- BEGIN SOLUTION -->\n"
-        f"{question.answered.answer.en}\n\n{lists}\n"
+        f"{question.answered.answer.en}\n\n{lists}\n\n{_marking(points)}\n"
         "<!-- END SOLUTION -->"
+    )
+
+
+def _marking(points: float) -> str:
+    """How a person turns an answer into points."""
+    depth = "" if points < 3 else f", and the other {points - 2:g} for depth"
+    return (
+        f"**Points:** 2 if it says all that it must, 1 if it says half of it{depth}. "
+        "A mistake that is not taken back costs 1."
     )
