@@ -1141,7 +1141,7 @@ def answer_once(graph, config, question_id, answer):
     ### END SOLUTION
 
 
-# %% wrong loses="answer_thread answer_question answer_saved answer_values" why="as most programs do"
+# %% wrong loses="answer_thread answer_question answer_saved answer_values" carries="deliver_kills" why="as most programs do"
 def answer_once(graph, config, question_id, answer):
     return graph.invoke(Command(resume=answer), config, durability="sync")
 
@@ -1151,7 +1151,7 @@ def answer_once(graph, config, question_id, answer):
     return graph.invoke(Command(resume={question_id: answer}), config, durability="sync")
 
 
-# %% wrong loses="answer_thread" why="looks at the state that the config names"
+# %% wrong loses="answer_thread" carries="deliver_kills" why="looks at the state that the config names"
 def answer_once(graph, config, question_id, answer):
     if answer is None or answer == {}:
         raise Refused("no decision")
@@ -1249,7 +1249,7 @@ def answer_once(graph, config, question_id, answer):
     return graph.invoke(Command(resume={question_id: answer}), config, durability="sync")
 
 
-# %% wrong loses="answer_values" why="the question is open, so the plain answer will meet it"
+# %% wrong loses="answer_values" carries="deliver_kills" why="the question is open, so the plain answer will meet it"
 def answer_once(graph, config, question_id, answer):
     config = thread(config["configurable"]["thread_id"])
     if question_id not in [each.id for each in graph.get_state(config).interrupts]:
@@ -1259,7 +1259,7 @@ def answer_once(graph, config, question_id, answer):
     return graph.invoke(Command(resume=answer), config, durability="sync")
 
 
-# %% wrong loses="answer_thread answer_question answer_saved answer_values" why="refuses everything"
+# %% wrong loses="answer_thread answer_question answer_saved answer_values" carries="deliver_kills" why="refuses everything"
 def answer_once(graph, config, question_id, answer):
     raise Refused("not open")
 
@@ -1601,7 +1601,7 @@ def claim(db, refund, generation, status, decision):
     return True
 
 
-# %% wrong loses="claim_race claim_stale" why="forgets to commit"
+# %% wrong loses="claim_race claim_stale" carries="expire_due deliver_kills" why="forgets to commit"
 def claim(db, refund, generation, status, decision):
     taken = db.execute(
         "UPDATE refunds SET status = ?, decision = ?"
@@ -1643,7 +1643,7 @@ def claim(db, refund, generation, status, decision):
     return taken.rowcount >= 1
 
 
-# %% wrong loses="claim_stale" why="whoever claims approves"
+# %% wrong loses="claim_stale" carries="deliver_kills" why="whoever claims approves"
 def claim(db, refund, generation, status, decision):
     with db:
         taken = db.execute(
@@ -1654,7 +1654,7 @@ def claim(db, refund, generation, status, decision):
     return taken.rowcount == 1
 
 
-# %% wrong loses="claim_race" why="takes it first, and writes down the decision afterwards"
+# %% wrong loses="claim_race" carries="deliver_kills" why="takes it first, and writes down the decision afterwards"
 def claim(db, refund, generation, status, decision):
     with db:
         taken = db.execute(
@@ -1839,41 +1839,41 @@ def fingerprint(call):
     ### END SOLUTION
 
 
-# %% wrong loses="fingerprint_same" why="what the model sent is what was approved"
+# %% wrong loses="fingerprint_same" carries="check_content check_world deliver_kills" why="what the model sent is what was approved"
 def fingerprint(call):
     return hashlib.sha256(json.dumps([call["tool"], call["args"]]).encode()).hexdigest()
 
 
-# %% wrong loses="fingerprint_same" why="sorts the keys, and believes that this makes it canonical"
+# %% wrong loses="fingerprint_same" carries="check_content check_world deliver_kills" why="sorts the keys, and believes that this makes it canonical"
 def fingerprint(call):
     text = json.dumps([call["tool"], call["args"]], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-# %% wrong loses="fingerprint_same" why="everything about the call belongs to it, the reason too"
+# %% wrong loses="fingerprint_same" carries="check_content" why="everything about the call belongs to it, the reason too"
 def fingerprint(call):
     text = json.dumps(as_it_runs(call) | {"why": call.get("why")}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-# %% wrong loses="fingerprint_same" why="hash() makes a fingerprint of anything"
+# %% wrong loses="fingerprint_same" carries="carry_once" why="hash() makes a fingerprint of anything"
 def fingerprint(call):
     return str(hash(json.dumps(as_it_runs(call), sort_keys=True)))
 
 
-# %% wrong loses="fingerprint_other" why="the amount is what matters"
+# %% wrong loses="fingerprint_other" carries="check_content" why="the amount is what matters"
 def fingerprint(call):
     args = as_it_runs(call)["args"]
     return f"{args['order']}:{args['amount']}"
 
 
-# %% wrong loses="fingerprint_other" why="the arguments say enough: each tool has its own"
+# %% wrong loses="fingerprint_other" carries="check_content" why="the arguments say enough: each tool has its own"
 def fingerprint(call):
     text = json.dumps(as_it_runs(call)["args"], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-# %% wrong loses="fingerprint_other" why="an approval is for a tool"
+# %% wrong loses="fingerprint_other" carries="check_content" why="an approval is for a tool"
 def fingerprint(call):
     return hashlib.sha256(call["tool"].encode()).hexdigest()
 
@@ -1902,7 +1902,7 @@ def fingerprint(call):
     return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
-# %% wrong loses="fingerprint_other" why="upper and lower case are the same to a person"
+# %% wrong loses="fingerprint_other" carries="check_content" why="upper and lower case are the same to a person"
 def fingerprint(call):
     return json.dumps(as_it_runs(call), sort_keys=True).lower()
 
@@ -2031,7 +2031,7 @@ def check_again(desk, refund, call):
     return "" if desk.shop.limit(row["decision"]["by"]) >= args["amount"] else "not allowed"
 
 
-# %% wrong loses="check_content" why="compares with the call that was asked about, which an edit replaces"
+# %% wrong loses="check_content" carries="deliver_kills" why="compares with the call that was asked about, which an edit replaces"
 def check_again(desk, refund, call):
     row, args = look(desk, refund), as_it_runs(call)["args"]
     order = desk.shop.order(args["order"])
@@ -2055,7 +2055,7 @@ def check_again(desk, refund, call):
     return "" if desk.shop.limit(made["by"]) >= args["amount"] else "not allowed"
 
 
-# %% wrong loses="check_content check_world" why="the amount as the model sent it"
+# %% wrong loses="check_content check_world" carries="deliver_kills" why="the amount as the model sent it"
 def check_again(desk, refund, call):
     row, args = look(desk, refund), call["args"]
     order = desk.shop.order(args["order"])
@@ -2079,7 +2079,7 @@ def check_again(desk, refund, call):
     return "" if desk.shop.limit(row["decision"]["by"]) >= args["amount"] else "not allowed"
 
 
-# %% wrong loses="check_approved" why="a fingerprint in the row is an approval"
+# %% wrong loses="check_approved" carries="carry_refused" why="a fingerprint in the row is an approval"
 def check_again(desk, refund, call):
     row, args = look(desk, refund), as_it_runs(call)["args"]
     order = desk.shop.order(args["order"])
@@ -2125,7 +2125,7 @@ def check_again(desk, refund, call):
     return "" if desk.shop.limit(row["decision"]["by"]) >= args["amount"] else "not allowed"
 
 
-# %% wrong loses="check_world" why="an approval is an approval"
+# %% wrong loses="check_world" carries="carry_refused" why="an approval is an approval"
 def check_again(desk, refund, call):
     row = look(desk, refund)
     if row["status"] != "approved":
@@ -2152,7 +2152,7 @@ def check_again(desk, refund, call):
     return "" if desk.shop.limit(row["decision"]["by"]) >= args["amount"] else "not allowed"
 
 
-# %% wrong loses="check_content check_world" why="all of the money must be asked for"
+# %% wrong loses="check_content check_world" carries="carry_once deliver_kills" why="all of the money must be asked for"
 def check_again(desk, refund, call):
     row, args = look(desk, refund), as_it_runs(call)["args"]
     order = desk.shop.order(args["order"])
@@ -2364,7 +2364,7 @@ def carry_out(desk, refund, call):
     return f"paid, {receipt}"
 
 
-# %% wrong loses="carry_once carry_cancelled" why="records first, so that nobody pays again"
+# %% wrong loses="carry_once carry_cancelled" carries="deliver_kills" why="records first, so that nobody pays again"
 def carry_out(desk, refund, call):
     if desk.bank.find(refund):
         return "paid before"
@@ -2376,7 +2376,7 @@ def carry_out(desk, refund, call):
     return f"paid, {pay(desk, refund, call)}"
 
 
-# %% wrong loses="carry_once carry_cancelled" why="what the bank has paid needs nothing more"
+# %% wrong loses="carry_once carry_cancelled" carries="deliver_kills" why="what the bank has paid needs nothing more"
 def carry_out(desk, refund, call):
     if desk.bank.find(refund):
         return "paid before"
@@ -2389,7 +2389,7 @@ def carry_out(desk, refund, call):
     return f"paid, {receipt}"
 
 
-# %% wrong loses="carry_once carry_cancelled" why="each attempt at paying has a key of its own"
+# %% wrong loses="carry_once carry_cancelled" carries="deliver_kills" why="each attempt at paying has a key of its own"
 def carry_out(desk, refund, call):
     problem = check_again(desk, refund, call)
     if problem:
@@ -2660,7 +2660,7 @@ def expire(db, now):
     return ids
 
 
-# %% wrong loses="expire_due" why="closes without a word"
+# %% wrong loses="expire_due" carries="deliver_kills" why="closes without a word"
 def expire(db, now):
     with db:
         closed = db.execute(
