@@ -16,6 +16,7 @@ each. A question is in both, under the same id and in files of the same name:
                                                   terms: {en: …, zh: …}
                                                   difference: {en: …, zh: …}
                                                 claims: [random-key-sends-twice]
+                                                source: pretix/pretix issue 2058
 """
 
 import re
@@ -149,13 +150,15 @@ class Confusable(_Strict):
 
 class Answered(_Strict):
     """The private half: `answer` takes a minute to say, `follow_ups` answer those of the public
-    half in its order, `claims` are the proofs of what is said about behaviour."""
+    half in its order, `claims` are the proofs of what is said about behaviour, `source` is the
+    public report that the case was told in, if there is one."""
 
     answer: Text
     rubric: Rubric
     follow_ups: tuple[Text, ...]
     confusable: Confusable
     claims: Annotated[tuple[Annotated[str, AfterValidator(_claim)], ...], Field(min_length=1)]
+    source: Line | None = None
 
 
 class Question(_Strict):

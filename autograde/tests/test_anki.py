@@ -93,3 +93,19 @@ def test_a_package_that_cannot_be_replaced_stays_whole(tmp_path: Path, monkeypat
         export(bank, path)
     assert path.read_bytes() == b"the old one"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["course", "crashlab.apkg"]
+
+
+def test_a_place_that_takes_no_file_is_told(tmp_path: Path) -> None:
+    bank, _ = read_course(toy_bank.course(tmp_path))
+    with pytest.raises(OSError, match=r"There is no folder .*nowhere"):
+        export(bank, tmp_path / "nowhere" / "crashlab.apkg")
+    with pytest.raises(OSError, match="is there, and is no file"):
+        export(bank, tmp_path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    bank, _ = read_course(toy_bank.course(tmp_path))
+    (tmp_path / "link.apkg").symlink_to(tmp_path / "deck.apkg")
+    export(bank, tmp_path / "link.apkg")
+    assert (tmp_path / "link.apkg").is_symlink() and (tmp_path / "deck.apkg").is_file()

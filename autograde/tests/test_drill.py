@@ -375,6 +375,24 @@ def test_the_terminal_drills(tmp_path: Path) -> None:
     assert b"I say this" not in record.path.read_bytes()
 
 
+def test_the_terminal_says_when_a_rating_is_not_in_the_record(window: Window, monkeypatch) -> None:
+    record, face = window.session.record, terminal._Terminal(window.session)
+    keys = iter(["", "3", "q"])
+
+    def typed(_: str) -> str:
+        key = next(keys)
+        if key == "3":
+            record.path.unlink()
+        return key
+
+    said = []
+    monkeypatch.setattr("builtins.input", typed)
+    monkeypatch.setattr(face, "text", lambda text, indent="": said.append(text))
+    face.run(mock=False)
+    assert any(text.startswith("The record cannot be used now: drill.sqlite:") for text in said)
+    assert said[-1] == "The last rating is not in the record."
+
+
 def test_the_terminal_speaks_chinese_and_ends_when_nothing_is_due(tmp_path: Path) -> None:
     status, said = run(tmp_path, "\n4\n" * 5, "language='zh'")
     assert status == 0
@@ -385,20 +403,21 @@ def test_the_terminal_speaks_chinese_and_ends_when_nothing_is_due(tmp_path: Path
         "必须说到",
     ):
         assert told in said
-    assert said.endswith("现在没有到期的题。\n下一题8 天后到期。\n所有评分都已记录。\n")
+    assert said.endswith("现在没有到期的题。\n下一题 8 天后到期。\n所有评分都已记录。\n")
     assert "Must one-mail a\n" not in said
 
 
 def test_the_terminal_holds_an_interview_and_offers_a_broken_one(tmp_path: Path) -> None:
     _, said = run(tmp_path, "\n4\n\n1\n", "mock=True")  # the input ends in the third question
     assert "8 questions from all parts" in said and said.endswith(
+        "The clock of the interview runs on; crashlab drill --mock goes on with it.\n"
         "Every rating is in the record.\n"
     )
     _, said = run(tmp_path, "q\n")
     assert "crashlab drill --mock goes on with it." in said
     status, said = run(tmp_path, "\n" + "\n2\n" * 3, "mock=True")
     assert status == 0
-    assert re.search(r"An interview was broken off: 3 questions and 1\d:\d\d of its time", said)
+    assert re.search(r"An interview was broken off\. Questions left: 3; time left: 1\d:\d\d", said)
     assert "Your interview: 5 of 5 questions" in said
     assert re.search(r"^  3_in_production +\d\.\d  \(1\)  (weak|strong)$", said, re.M)
     assert "reread 13_payments" in said
@@ -572,9 +591,9 @@ def test_the_panel_holds_an_interview(window: Window) -> None:
     assert "Question" not in shown(panel)
     window.time.past += 5 * MINUTE
     panel.switch.click()
-    assert "broken off: 4 questions and 15:00 of its time" in shown(panel)
+    assert "broken off. Questions left: 4; time left: 15:00" in shown(panel)
     reopened = Panel(window.another())  # as after a kill: it is offered at once
-    assert "broken off: 4 questions" in shown(reopened) and "Ask" not in shown(reopened)
+    assert "broken off. Questions left: 4" in shown(reopened) and "Ask" not in shown(reopened)
     panel.go_on.click()
     assert "Question 2 of 5" in shown(panel)
     window.time.past += 15 * MINUTE

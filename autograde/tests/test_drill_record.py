@@ -124,10 +124,14 @@ def test_after_a_restart_it_is_rated_once() -> None:
 
 def test_a_kill_while_the_file_is_made_leaves_nothing_in_the_way() -> None:
     def files_judge(folder: WorkFolder) -> str:
+        found = [name for name in names(folder.path) if not name.startswith(".drill")]
         Record(folder.path)
-        return "once" if names(folder.path) == ["drill.sqlite"] else "torn"
+        if found not in ([], ["drill.sqlite"]):
+            return "torn"
+        return "once" if Record(folder.path).path.name == "drill.sqlite" else "lost"
 
-    made = explore(press, WorkFolder.fresh, files_judge, inside=[files._make], restart=False)
+    making = [files._make, files._publish]
+    made = explore(press, WorkFolder.fresh, files_judge, inside=making, restart=False)
     assert set(made.counts) == {"once"}
     assert len(made.kills) >= 9
 
@@ -273,6 +277,7 @@ def sql(path: Path, *statements: str) -> None:
 
 
 FLAWS = {
+    "nothing in it": ("torn", 0, lambda path: path.write_bytes(b"")),
     "empty text": ("foreign", 0, lambda path: path.write_text("{}")),
     "another program's": ("foreign", 1, lambda path: sql(path, "PRAGMA application_id = 3")),
     "no SQLite": ("foreign", 0, lambda path: path.write_bytes(bytes(5000))),
@@ -337,7 +342,7 @@ def test_the_sentences_say_which_version_is_needed(tmp_path: Path) -> None:
 def test_the_highest_number_counts(tmp_path: Path) -> None:
     rated(tmp_path)
     (tmp_path / "drill-9.sqlite").write_text("torn")
-    (tmp_path / "drill-10.sqlite").touch()  # its maker was killed
+    (tmp_path / "drill-10.sqlite").write_bytes((tmp_path / "drill.sqlite").read_bytes())
     (tmp_path / "drill-1.sqlite").write_text("not one of ours")
     (tmp_path / "drill-11.sqlite.bak").write_text("not one of ours")
     record = Record(tmp_path)
@@ -348,6 +353,24 @@ def test_the_highest_number_counts(tmp_path: Path) -> None:
     ]
     record.path.write_text("torn too")
     assert Record(tmp_path).path.name == "drill-11.sqlite"
+
+
+def test_a_record_that_another_version_has_taken_over_is_not_written(tmp_path: Path) -> None:
+    record = rated(tmp_path)
+    sql(record.path, "PRAGMA user_version = 2")
+    before = record.path.read_bytes()
+    with pytest.raises(RecordError, match=r"drill\.sqlite has become one of version 2"):
+        record.rate(LATER)
+    assert record.path.read_bytes() == before
+
+
+def test_a_file_system_without_links_gets_a_record_too(tmp_path: Path, monkeypatch) -> None:
+    def no_links(*_: object) -> None:
+        raise OSError("not supported")
+
+    monkeypatch.setattr(files.os, "link", no_links)
+    rated(tmp_path)
+    assert names(tmp_path) == ["drill.sqlite"]
 
 
 def test_a_place_that_is_no_folder_is_told(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 #
 # **Can you say it aloud, in a minute, and still say it next month?**
 #
-# 30 minutes · 0 points · before this: the notebooks whose questions you want to meet
+# 30 minutes · 0 points · before this: the notebooks that you have read so far
 #
 # Whoever asks you about crashes of agents will not ask you to write code. They ask what happens to the mail when the
 # process dies, and then they ask further. To know a thing and to say it are two skills, and only saying it trains the
@@ -38,21 +38,22 @@ for package in ("fsrs", "ipywidgets"):
 #    *Good*: all that it must say was in it. *Easy*: that, and depth, without a pause.
 #
 # The rating decides when the question comes back; each button says when that is. A rating that flatters you hides the
-# question from you for weeks. New questions wait until you have met those that they build on. Twenty minutes a day do
-# more than an evening.
+# question from you, for days at first and later for months. New questions come in the order of the notebooks, each when
+# you have met those that it builds on. Twenty minutes a day do more than an evening.
 
 # %%
 open_drill()
 
 # %% [markdown]
-# Where a notebook is only shown and not run, you see no panel. The button at its top right changes the language.
+# Where a notebook is only shown and not run, you see a line of text in place of the panel. The button at its top right
+# changes the language.
 #
 # ## A mock interview
 #
 # Press *Mock interview*: eight questions from all parts of the course, two and a half minutes each. You get no pause.
 # The clock is not a count that somebody keeps; it is a start that is written down and never changes. Close the browser,
-# restart the kernel, pull the plug: when you come back the interview goes on, with the time that is left of it. At the
-# end there is a page: what was strong and what was weak, by part and by subject, and which notebook to read again.
+# restart the kernel, pull the plug: run the cell again, and the interview goes on with the time that is left of it. At
+# the end there is a page: what was strong and what was weak, by part and by subject, and which notebook to read again.
 #
 # ## Without a notebook
 #
@@ -106,8 +107,9 @@ explore(press, WorkFolder.fresh, judge, inside=[Record.rate], restart=False)
 
 # %% [markdown]
 # The map shows the drill's own code, the function that just wrote down your ratings. Up to `COMMIT` a kill leaves no
-# rating, from then on it leaves the whole of it. Now let the drill start again after each kill, and press again, since
-# nobody knows whether the first press counted.
+# rating, from then on it leaves the whole of it. (The `with` is reached twice, on the way in and on the way out.)
+#
+# Now let the drill start again after each kill, and press again, since nobody knows whether the first press counted.
 
 # %%
 again = explore(press, WorkFolder.fresh, judge, inside=[Record.rate])
@@ -137,7 +139,7 @@ with WorkFolder.fresh() as folder:
 
 # %% [markdown]
 # And a file that is broken, or written by a newer version, or not a record at all? It is never repaired by guess, never
-# overwritten, and never deleted. The record goes on beside it, and you are told.
+# overwritten, and never deleted. When the drill opens, the record goes on beside it, and you are told.
 
 # %%
 with WorkFolder.fresh() as folder:

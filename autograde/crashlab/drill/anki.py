@@ -28,12 +28,18 @@ LANGUAGES: tuple[Language, ...] = ("en", "zh")
 
 
 def export(bank: dict[str, Question], path: Path) -> None:
-    """Write the questions of a bank as an .apkg file, in its order.
+    """Write the questions of a bank as an .apkg file, in the order of the notebooks.
 
     A file that is there is replaced when the new one is whole. OSError if that cannot be done.
     """
+    path = path.resolve()  # a link stays one
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is there, and is no file.")
+    if not path.parent.is_dir():
+        raise OSError(f"There is no folder {path.parent}.")
     deck = Deck(DECK_ID, "Durable Agents")
-    for number, question in enumerate(bank.values()):
+    in_order = sorted(bank.values(), key=lambda question: question.asked.notebook)
+    for number, question in enumerate(in_order):
         deck.add_note(_note(question, number))
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:

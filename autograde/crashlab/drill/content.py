@@ -40,7 +40,7 @@ def about(question: Question, language: Language) -> str:
 
 
 def answer(question: Question, language: Language) -> list[Section]:
-    """The answer, what it is judged by, and the pair of terms; or who has the answers."""
+    """The answer, its rubric, the pair of terms, and a report; or who has the answers."""
     answered = question.answered
     if not answered:
         return [Section(word("answer", language), (word("no answer", language),))]
@@ -55,6 +55,7 @@ def answer(question: Question, language: Language) -> list[Section]:
             word("confusable", language, terms=terms),
             (answered.confusable.difference.in_(language),),
         ),
+        *([Section(word("source", language), (answered.source,))] if answered.source else []),
     ]
 
 

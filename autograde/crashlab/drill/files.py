@@ -5,14 +5,16 @@ deleted, and the record goes on in the next free name. So nothing is lost that a
 mend, and two windows that find the same broken file at once do the same thing without a race.
 """
 
+import os
 import re
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
+from uuid import uuid4
 
 from crashlab.kill import BenchError
 
@@ -42,7 +44,7 @@ TABLES = (
 )
 
 Flaw = Literal["foreign", "torn", "older", "newer", "left"]
-State = Literal["sound", "empty", "unfinished", "foreign", "torn", "older", "newer"]
+State = Literal["sound", "unfinished", "foreign", "torn", "older", "newer"]
 
 
 class RecordError(BenchError):
@@ -89,16 +91,15 @@ def find_or_make(
         while True:
             files = _numbered(folder)
             newest = max(files, default=0)
-            path = files.get(newest, folder / _name(1))
-            state = _state(path, read) if files else "empty"
+            state = _state(files[newest], read) if files else "torn"
             if state == "sound":
                 break
             if state == "unfinished":
-                _roll_back(path)
+                _roll_back(files[newest])
             else:
-                _make(path if state == "empty" else folder / _name(newest + 1))
+                _make(folder / _name(newest + 1))
         others = [files[number] for number in sorted(files) if number != newest]
-        return path, tuple(_kept_aside(other, read) for other in others)
+        return files[newest], tuple(_kept_aside(other, read) for other in others)
     except (OSError, sqlite3.Error) as error:
         raise RecordError(f"the record in {folder} cannot be opened: {error}") from error
 
@@ -135,7 +136,7 @@ def _state(path: Path, read: Callable[[sqlite3.Connection], object]) -> State:
     """
     head, version, application = _header(path)
     if not head:
-        return "empty"  # its maker was killed before the commit
+        return "torn"  # no record is ever empty: it gets its name when it is whole
     if not head.startswith(b"SQLite format 3\0"):
         return "foreign"
     if len(head) < 100:
@@ -175,20 +176,36 @@ def _is_sound(
 
 def _kept_aside(path: Path, read: Callable[[sqlite3.Connection], object]) -> KeptAside:
     state = _state(path, read)
-    flaw = "left" if state in ("sound", "empty", "unfinished") else state
+    flaw = "left" if state in ("sound", "unfinished") else state
     return KeptAside(path.name, flaw, _header(path)[1])
 
 
 def _make(path: Path) -> None:
-    """Make the tables in one transaction, unless another window has just done so."""
-    with closing(connect(path, "rwc")) as db:
-        db.execute("BEGIN IMMEDIATE")
-        if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+    """Make a record and then give it its name, unless another window has just done so."""
+    unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        with closing(connect(unfinished, "rwc")) as db:
+            db.execute("BEGIN IMMEDIATE")
             for table in TABLES:
                 db.execute(table)
             db.execute(f"PRAGMA application_id = {APPLICATION}")
             db.execute(f"PRAGMA user_version = {VERSION}")
-        db.execute("COMMIT")
+            db.execute("COMMIT")
+        _publish(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _publish(unfinished: Path, path: Path) -> None:
+    """Give a file its name, and never replace another: a link fails where there is one."""
+    with suppress(FileExistsError):
+        try:
+            os.link(unfinished, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            if not path.exists():
+                os.rename(unfinished, path)
 
 
 def _roll_back(path: Path) -> None:

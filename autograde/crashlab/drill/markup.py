@@ -40,6 +40,9 @@ def page_html(page: Page, language: Language) -> str:
             f'<p>{word("scale", language)}</p><div class="columns">{"".join(tables)}</div>'
         )
         parts.append(f"<h4>{word('say again' if page.again else 'none again', language)}</h4>")
+    if page.rated < page.asked:
+        left = word("not reached", language, count=page.asked - page.rated, asked=page.asked)
+        parts.insert(1, f"<p>{left}</p>")
     items = (
         word(
             "reread",

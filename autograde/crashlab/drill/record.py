@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from platformdirs import user_data_dir
 
-from crashlab.drill.files import RecordError, connect, find_or_make
+from crashlab.drill.files import VERSION, RecordError, connect, find_or_make
 
 if TYPE_CHECKING:
     from crashlab.bank import Language
@@ -127,6 +127,9 @@ class Record:
     def _opened(self) -> Iterator[sqlite3.Connection]:
         try:
             with closing(connect(self.path, "rw")) as db:
+                version = db.execute("PRAGMA user_version").fetchone()[0]
+                if version != VERSION:
+                    raise RecordError(f"{self.path.name} has become one of version {version}")
                 yield db
         except sqlite3.Error as error:
             raise RecordError(f"{self.path.name}: {error}") from error

@@ -51,6 +51,7 @@ def main(
 class _Terminal:
     def __init__(self, session: Session) -> None:
         self.session = session
+        self.unsaved = False  # whether a rating was given and could not be written
 
     def run(self, mock: bool) -> None:
         """Until nothing is due, the interview is over, or the learner leaves."""
@@ -60,7 +61,9 @@ class _Terminal:
             self.interview() if mock else self.drill()
         except (_Left, EOFError, KeyboardInterrupt):
             print()
-        self.say("goodbye")
+            if self.session.mock:
+                self.say("clock runs on")
+        self.say("unsaved" if self.unsaved else "goodbye")
 
     def drill(self) -> None:
         if broken_off := self.session.unfinished_mock():
@@ -86,6 +89,8 @@ class _Terminal:
         while session.next():
             self.say("left over", time=minutes(session.mock_seconds_left))
             self.question()
+        if not session.mock_seconds_left:
+            self.say("over")
         self.page(session.end_mock())
 
     def broken_off(self, mock: Mock) -> None:
@@ -132,11 +137,13 @@ class _Terminal:
             self.section(asked[-1])
 
     def rate(self, number: int) -> None:
+        self.unsaved = False
         try:
             self.session.rate(RATINGS[number - 1])
         except RatedElsewhere:
             self.say("rated elsewhere")
         except RecordError as why:
+            self.unsaved = True
             self.say("trouble", why=why)
 
     def page(self, page: Page) -> None:
@@ -144,6 +151,8 @@ class _Terminal:
         language = self.session.language
         print()
         self.say("result", rated=page.rated, asked=page.asked)
+        if page.rated < page.asked:
+            self.say("not reached", count=page.asked - page.rated, asked=page.asked)
         if not page.rated:
             return
         self.say("scale")

@@ -34,8 +34,10 @@ WORDS: dict[str, tuple[str, str]] = {
         "这道题已在另一个窗口评过分，以那次为准。",
     ),
     "trouble": (
-        "The record cannot be used now: {why}. Try again; a rating counts once.",
-        "记录暂时不能用：{why}。请再试一次，评分只算一次。",
+        "The record cannot be used now: {why}. Try again, a rating counts once; if that does not "
+        "help, open the drill anew: it leaves a broken file as it is and goes on beside it.",
+        "记录暂时不能用：{why}。请再试一次，评分只算一次；若仍不行，请重新打开练习："
+        "坏文件原样保留，另建新文件继续。",
     ),
     # the drill
     "drill": ("Drill", "练习"),
@@ -53,6 +55,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "depth": ("It shows depth", "能显出深度"),
     "mistakes": ("It is a mistake", "错误说法"),
     "confusable": ("Often confused: {terms}", "容易混淆：{terms}"),
+    "source": ("Reported as", "公开报告"),
     "follow-up": ("They may ask next: {question}", "可能的追问：{question}"),
     "no answer": (
         "The answers come from your instructor. Rate how sure you were.",
@@ -67,7 +70,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "easy": ("Easy", "轻松"),
     "in": ("in {span}", "{span}后"),
     "nothing due": ("Nothing is due now.", "现在没有到期的题。"),
-    "back": ("The next question comes {time}.", "下一题{time}到期。"),
+    "back": ("The next question comes {time}.", "下一题 {time}到期。"),
     "look": ("Look again", "再看一次"),
     # the mock interview
     "mock": ("Mock interview", "模拟面试"),
@@ -78,7 +81,7 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "start": ("Start", "开始"),
     "broken off": (
-        "An interview was broken off: {questions} questions and {time} of its time are left.",
+        "An interview was broken off. Questions left: {questions}; time left: {time}.",
         "有一场面试中断了：还剩 {questions} 道题，时间还剩 {time}。",
     ),
     "go on with": ("crashlab drill --mock goes on with it.", "用 crashlab drill --mock 继续。"),
@@ -89,6 +92,7 @@ WORDS: dict[str, tuple[str, str]] = {
         "Time is over. You may still finish and rate this question.",
         "时间到。这一题仍可以答完并评分。",
     ),
+    "over": ("Time is over.", "时间到。"),
     "end": ("End the interview", "结束面试"),
     "result": (
         "Your interview: {rated} of {asked} questions",
@@ -104,7 +108,8 @@ WORDS: dict[str, tuple[str, str]] = {
     "elsewhere": ("elsewhere", "其他"),
     "say again": ("Say these again", "这些题再说一遍"),
     "reread": ("{question} (reread {notebook})", "{question}（重读 {notebook}）"),
-    "none again": ("Nothing to say again.", "没有需要重说的题。"),
+    "none again": ("None of what was rated has to be said again.", "评过分的题都不需要重说。"),
+    "not reached": ("Not reached: {count} of {asked}", "没有答到：{asked} 题中的 {count} 题"),
     # the terminal
     "typing": (
         "Say it aloud, or type it; an empty line shows the answer, q leaves.",
@@ -121,6 +126,11 @@ WORDS: dict[str, tuple[str, str]] = {
         "回车继续，n 重新开始，q 退出",
     ),
     "goodbye": ("Every rating is in the record.", "所有评分都已记录。"),
+    "unsaved": ("The last rating is not in the record.", "最后一次评分没有记录下来。"),
+    "clock runs on": (
+        "The clock of the interview runs on; crashlab drill --mock goes on with it.",
+        "面试的计时不会停；用 crashlab drill --mock 继续。",
+    ),
     "written": ("{count} questions written to {path}", "{count} 道题已写入 {path}"),
 }
 
