@@ -3,15 +3,19 @@
 #
 # **Can you say what happens at every line, with the book closed?**
 #
-# 180 minutes · 100 points · before this: all notebooks of parts 1 and 2, closed
+# 240 minutes · 100 points · before this: all notebooks of parts 1 and 2, closed
 #
 # Fourteen questions. Each has a part that the machine decides, for 5 points: you predict, or write a few lines, and the
 # check runs the thing and compares. And each has a part that you say: aloud, in a minute, as to somebody who asks. Then
-# write down what you said. A person gives 2 or 3 points for it. In a class that is your instructor. On your own, say it
-# to `crashlab drill`, which has the same questions, and be strict.
+# write down what you said, 60 to 150 words. A person gives the points: 2 if you said all that must be said, 1 for half
+# of it. Two questions have a third one for depth. Begin with the answer, then say why, then where it ends.
 #
-# The book is closed. All that a question refers to is on this page; look nothing up. The questions do not need each
-# other: take them in any order, a few on each day if you like.
+# In a class that person is your instructor. On your own, say it to `crashlab drill`, which has the same questions and
+# shows what must be said. Be strict.
+#
+# The book is closed. All that a question refers to is on this page; look nothing up. A check that fails shows what was
+# measured, so what counts is your first answer. The questions do not need each other: run the imports, take them in any
+# order, a few on each day. One takes a quarter of an hour.
 
 # %%
 import contextlib
@@ -154,8 +158,9 @@ def q1_agent(folder, state, budget, busy):
 
 
 # %% [markdown]
-# Three runs, each killed once at the start of every turn, just after the save. A new process starts from
-# `q1_new_run()` and takes over from the save the fields that you name, and no others.
+# Three runs. Each is repeated with a kill at the start of its first turn, of its second, and so on: just after the
+# save, before anything else in that turn. There are no other kills, so none falls within a turn. After each of them a
+# new process starts from `q1_new_run()` and takes over from the save the fields that you name, and no others.
 #
 # Write the **smallest** set of fields with which what is left of each run goes as it would have gone without the kill,
 # in whichever turn the kill falls. Smallest for this code as it stands: a field that could be taken over or not, with
@@ -287,13 +292,16 @@ problem = q1_wrong_form()
 assert not problem, f"{problem}."
 problem = q1_damage(frozenset(q1_fields), *Q1_RUNS)
 assert not problem, f"{problem}. First make the set sufficient."
+q1_missed = {}
 for q1_name in sorted(q1_fields):
-    q1_missed = q1_damage(frozenset(q1_fields) - {q1_name}, *Q1_RUNS)
-    assert q1_missed, (
-        f"without {q1_name!r} all {len(Q1_KILLED)} killed runs go on as without a kill; expected that each of "
-        "your fields is missed in one. Who reads that field, and what was written to it just before?"
+    q1_missed[q1_name] = q1_damage(frozenset(q1_fields) - {q1_name}, *Q1_RUNS)
+    assert q1_missed[q1_name], (
+        f"at least one of your fields is not missed: without it all {len(Q1_KILLED)} killed runs "
+        "go on as without a kill; expected that each is missed in one. For each of them: who reads "
+        "it, and what was written to it just before?"
     )
-    print(f"without {q1_name}: {q1_missed}\n")
+for q1_name, q1_sentence in q1_missed.items():
+    print(f"without {q1_name}: {q1_sentence}\n")
 
 # %% spoken id="s1_say" question="messages-only" points=2
 
@@ -317,7 +325,7 @@ def q2_aside(path, state):
     aside = path.with_name("aside.json")
     if path.exists():
         os.replace(path, aside)
-    file = path.open("w", encoding="utf-8")
+    file = path.open("w")
     file.write(text)
     file.flush()
     os.fsync(file.fileno())
@@ -328,7 +336,7 @@ def q2_aside(path, state):
 # %%
 def q2_over(path, state):
     text = json.dumps(state)
-    with path.open("r+", encoding="utf-8") as file:
+    with path.open("r+") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
@@ -338,23 +346,25 @@ def q2_over(path, state):
 
 # %%
 def q2_copy(path, state):
-    beside = path.with_name("beside.json")
-    beside.write_text(json.dumps(state), encoding="utf-8")
-    data = beside.read_bytes()
-    with path.open("wb", buffering=0) as file:
-        file.write(data)
-    beside.unlink()
+    new = path.with_name("new.json")
+    new.write_text(json.dumps(state))
+    data = new.read_bytes()
+    file = path.open("wb", buffering=0)
+    file.write(data)
+    file.close()
+    new.unlink()
 
 
 # %%
 def q2_backup(path, state):
-    beside, backup = path.with_name("beside.json"), path.with_name("backup.json")
-    with beside.open("w", encoding="utf-8") as file:
+    new = path.with_name("new.json")
+    kept = path.with_name("kept.json")
+    with new.open("w") as file:
         json.dump(state, file)
     if path.exists():
-        backup.write_bytes(path.read_bytes())
-    os.replace(beside, path)
-    backup.unlink(missing_ok=True)
+        shutil.copy(path, kept)
+    os.replace(new, path)
+    kept.unlink(missing_ok=True)
 
 
 # %%
@@ -367,7 +377,7 @@ def q2_lines(save):
 
 
 for q2_save in Q2_SAVES.values():
-    print(*[f"{number:>4} {line}" for number, line in q2_lines(q2_save).items()], sep="\n")
+    print(*[f"{number:>4} {line}" for number, line in q2_lines(q2_save).items()], "", sep="\n")
 
 # %% [markdown]
 # For each save, list the numbers of the lines before which a kill leaves at `path` neither the old save whole nor the
@@ -394,34 +404,35 @@ def q2_left(folder):
     return "old" if state == Q2_OLD else "new" if state == Q2_NEW else "torn"
 
 
-q2_right = {}  # the crash maps of the saves that you got right
+@cache
+def q2_map(save):
+    def q2_one_save(folder):
+        save(folder.checkpoint, Q2_NEW)
+
+    return explore(q2_one_save, q2_folder, q2_left, inside=[save], restart=False)
 
 
-def q2_problem(name, hint):
+def q2_problem(name, hint=""):
     """A sentence on the first line of one save that was listed wrongly, or ""."""
     if "q2_windows" not in globals():
         return "there is no q2_windows yet: run the cell s2_windows with your dict in it."
-    save = Q2_SAVES[name]
-    numbers = q2_windows.get(name) if isinstance(q2_windows, dict) else None
+    if not isinstance(q2_windows, dict):
+        return f"q2_windows is {q2_windows!r}; expected a dict of four lists of line numbers."
+    save, numbers = Q2_SAVES[name], q2_windows.get(name)
     if not isinstance(numbers, list | tuple | set):
         return f"q2_windows holds {numbers!r} for {name!r}; expected a list of line numbers."
     strange = [number for number in numbers if number not in list(q2_lines(save))]
     if strange:
         return f"{name}: there is no line {strange[0]!r} in it."
 
-    def q2_one_save(folder):
-        save(folder.checkpoint, Q2_NEW)
-
-    report = explore(q2_one_save, q2_folder, q2_left, inside=[save], restart=False)
-    window = {line for _, line in report.window}
+    window = {line for _, line in q2_map(save).window}
     for number, text in q2_lines(save).items():
         if (number in window) != (number in numbers):
-            kills = [kill for kill in report.kills if kill.point.line == number]
+            kills = [kill for kill in q2_map(save).kills if kill.point.line == number]
             found = " or ".join(sorted({repr(kill.outcome) for kill in kills}))
             seen = f"a kill before it left {found}" if found else "nothing runs there"
             said = "you listed it" if number in numbers else "you did not list it"
             return f"{name}, line {number} `{text.strip()}`: {said}, and {seen}. {hint}"
-    q2_right[name] = report
     return ""
 
 
@@ -444,10 +455,10 @@ q2_windows = {"aside": [6, 7, 8, 9], "over": [6, 7], "copy": [6], "backup": []}
 q2_windows = {"aside": [6, 7, 8], "over": [4, 5, 6, 7], "copy": [6], "backup": []}
 
 # %% wrong loses="s2_copy" why="data waits in a buffer until the close, with no buffer too"
-q2_windows = {"aside": [6, 7, 8], "over": [6, 7], "copy": [5, 6], "backup": []}
+q2_windows = {"aside": [6, 7, 8], "over": [6, 7], "copy": [6, 7], "backup": []}
 
 # %% wrong loses="s2_backup" why="a replace leaves a moment with no file"
-q2_windows = {"aside": [6, 7, 8], "over": [6, 7], "copy": [6], "backup": [7, 8]}
+q2_windows = {"aside": [6, 7, 8], "over": [6, 7], "copy": [6], "backup": [8, 9]}
 
 # %% wrong loses="s2_aside s2_over s2_copy s2_backup" why="one list for all four"
 q2_windows = [6, 7, 8]
@@ -461,7 +472,7 @@ q2_windows = {
 }
 
 # %% [markdown]
-# The checks kill each save before every line. The last one draws the crash maps of those that you got right.
+# The checks kill each save before every line. The last one draws the crash maps of those that you have right.
 
 # %% test id="s2_aside" points=2
 problem = q2_problem(
@@ -480,7 +491,7 @@ assert not problem, problem
 # %% test id="s2_backup" points=1
 problem = q2_problem("backup", "Which lines change the file at path?")
 assert not problem, problem
-side_by_side(q2_right)
+side_by_side({name: q2_map(save) for name, save in Q2_SAVES.items() if not q2_problem(name)})
 
 # %% spoken id="s2_say" question="temp-then-replace" points=2
 
@@ -635,8 +646,10 @@ def q3_problem(ways, hint):
     """One sentence on the first way whose count was predicted wrongly, or ""."""
     if "q3_counts" not in globals():
         return "there is no q3_counts yet: run the cell s3_counts with your dict in it."
+    if not isinstance(q3_counts, dict):
+        return f"q3_counts is {q3_counts!r}; expected a dict of twelve names and numbers."
     for way in ways:
-        predicted = q3_counts.get(way) if isinstance(q3_counts, dict) else None
+        predicted = q3_counts.get(way)
         if type(predicted) is not int:
             return f"{way}: expected a number, and q3_counts holds {predicted!r} for it."
         problem = differs(predicted, q3_count(way))
@@ -646,7 +659,23 @@ def q3_problem(ways, hint):
 
 
 # %% answer id="s3_counts"
-# A dict: for each of the twelve names in Q3_WAYS how many lines or orders there are at the end
+# How many lines or orders are there at the end? Copy this to the right of q3_counts =
+# and put a number in place of each "...":
+#
+# {
+#     "append a line": ...,
+#     "write the whole file": ...,
+#     "write the whole file, one line longer": ...,
+#     "the same, the text saved before": ...,
+#     "key of the step": ...,
+#     "key of the attempt": ...,
+#     "key drawn": ...,
+#     "key drawn, saved before": ...,
+#     "ask first": ...,
+#     "ask first, in the slow list": ...,
+#     "saved as done first": ...,
+#     "saved as done first, killed before the order": ...,
+# }
 ### BEGIN SOLUTION
 q3_counts = {
     "append a line": 3,
@@ -844,7 +873,22 @@ Q4_OPERATIONS = {
 
 
 # %% answer id="s4_same_after_two"
-# A dict with all twelve names: {"whole file": True or False, "appended line": ..., ...}
+# Copy this to the right of same_after_two = and put True or False in place of each "...":
+#
+# {
+#     "whole file": ...,
+#     "appended line": ...,
+#     "upsert": ...,
+#     "text message": ...,
+#     "build": ...,
+#     "upsert that adds": ...,
+#     "insert or replace": ...,
+#     "update from 4": ...,
+#     "delete by name": ...,
+#     "delete the first": ...,
+#     "mkdir": ...,
+#     "rotate": ...,
+# }
 ### BEGIN SOLUTION
 same_after_two = {
     "whole file": True,
@@ -915,28 +959,31 @@ def q4_after(operation, times):
         return world.seen()
 
 
-def q4_first_wrong(answers, names):
+def q4_first_wrong(names, hint):
     """One sentence on the first name whose answer the experiment does not bear out, or ""."""
+    if "same_after_two" not in globals():
+        return "there is no same_after_two yet: run the cell s4_same_after_two with your dict."
+    answers = same_after_two
     if not isinstance(answers, dict):
-        return f"same_after_two is {answers!r}; expected a dict of twelve names"
+        return f"same_after_two is {answers!r}; expected a dict of twelve names."
     for name in names:
         if not isinstance(answers.get(name), bool):
-            return f"{name}: same_after_two holds {answers.get(name)!r}; expected True or False"
+            return f"{name}: same_after_two holds {answers.get(name)!r}; expected True or False."
     for name in names:
         once, twice = (q4_after(Q4_OPERATIONS[name], times) for times in (1, 2))
         if answers[name] != (once == twice):
             part = next((part for part in once if once[part] != twice[part]), "")
             found = f"once: {part} {once[part]}; twice: {twice[part]}" if part else "no difference"
-            return f"{name}: you said {answers[name]}, and the two worlds show {found}"
+            return f"{name}: you said {answers[name]}, and the two worlds show {found}. {hint}"
     return ""
 
 
-q4_problem = q4_first_wrong(same_after_two, list(Q4_OPERATIONS)[:5])
-assert not q4_problem, f"{q4_problem}. Compare the worlds, not the work."
+q4_problem = q4_first_wrong(list(Q4_OPERATIONS)[:5], "Compare the worlds, not the work.")
+assert not q4_problem, q4_problem
 
 # %% test id="s4_same_seven" points=3
-q4_problem = q4_first_wrong(same_after_two, list(Q4_OPERATIONS)[5:])
-assert not q4_problem, f"{q4_problem}. What does the second one find there?"
+q4_problem = q4_first_wrong(list(Q4_OPERATIONS)[5:], "What does the second one find there?")
+assert not q4_problem, q4_problem
 
 # %% spoken id="s4_say" question="which-are-idempotent" points=2
 
@@ -998,12 +1045,23 @@ Q5_PAIRS = {
 }
 
 # %% [markdown]
-# How many mails are delivered, for each key and each pair? Assign a dict to `mails_for_key`. A right key would give
-# `[1, 1, 2]`. The check makes all attempts, in two new interpreters, and counts what the service has delivered.
+# How many mails are delivered, for each key and each pair? Assign a dict to `mails_for_key`. The check makes all
+# attempts, in two new interpreters, and counts what the service has delivered.
 
 # %% answer id="s5_mails_for_key"
-# A dict with all eight ways: {"uuid4()": [retry, reworded, two mails], "time": [...], ...},
-# each of the three a number of mails, 1 or 2.
+# Copy this to the right of mails_for_key = and put a number of mails, 1 or 2, in place of
+# each "...". The three are retry, reworded, two mails.
+#
+# {
+#     "uuid4()": [..., ..., ...],
+#     "time": [..., ..., ...],
+#     "hash()": [..., ..., ...],
+#     "tool_call_id": [..., ..., ...],
+#     "sha256 of text": [..., ..., ...],
+#     "sha256 of intent": [..., ..., ...],
+#     "place in plan": [..., ..., ...],
+#     "uuid4 in plan": [..., ..., ...],
+# }
 ### BEGIN SOLUTION
 mails_for_key = {
     "uuid4()": [2, 2, 2],
@@ -1109,30 +1167,35 @@ def q5_delivered():
     return {pair: [keys.count([way, pair]) for way in Q5_KEYS] for pair in Q5_PAIRS}
 
 
-def q5_first_wrong(answers, pair):
+def q5_first_wrong(pair, hint):
     """One sentence on the first number of a pair that the service does not bear out, or ""."""
-    if not isinstance(answers, dict):
-        return f"mails_for_key is {answers!r}; expected a dict of eight lists"
-    for way in Q5_KEYS:
-        numbers = answers.get(way)
-        if not isinstance(numbers, list | tuple) or len(numbers) != len(Q5_PAIRS):
-            return f"{way}: mails_for_key holds {numbers!r}; expected three numbers"
+    if "mails_for_key" not in globals():
+        return "there is no mails_for_key yet: run the cell s5_mails_for_key with your dict in it."
+    if not isinstance(mails_for_key, dict):
+        return f"mails_for_key is {mails_for_key!r}; expected a dict of eight lists."
     column = list(Q5_PAIRS).index(pair)
-    predicted = [answers[way][column] for way in Q5_KEYS]
+    for way in Q5_KEYS:
+        numbers = mails_for_key.get(way)
+        if not isinstance(numbers, list | tuple) or len(numbers) != len(Q5_PAIRS):
+            return f"{way}: mails_for_key holds {numbers!r}; expected three numbers."
+        if type(numbers[column]) is not int:
+            return f"{way}, {pair}: mails_for_key holds {numbers[column]!r}; expected a number."
+    predicted = [mails_for_key[way][column] for way in Q5_KEYS]
     labels = [f"mails delivered, {pair}, {way}" for way in Q5_KEYS]
-    return differs(predicted, q5_delivered()[pair], labels)
+    problem = differs(predicted, q5_delivered()[pair], labels)
+    return f"{problem}. {hint}" if problem else ""
 
 
-q5_problem = q5_first_wrong(mails_for_key, "retry")
-assert not q5_problem, f"{q5_problem}. What of the key does the second process make anew?"
+q5_problem = q5_first_wrong("retry", "What of the key does the second process make anew?")
+assert not q5_problem, q5_problem
 
 # %% test id="s5_key_reworded" points=2
-q5_problem = q5_first_wrong(mails_for_key, "reworded")
-assert not q5_problem, f"{q5_problem}. What of the key was saved with the plan?"
+q5_problem = q5_first_wrong("reworded", "What of the key was saved with the plan?")
+assert not q5_problem, q5_problem
 
 # %% test id="s5_key_two" points=1
-q5_problem = q5_first_wrong(mails_for_key, "two mails")
-assert not q5_problem, f"{q5_problem}. What tells the two apart, and is it in the key?"
+q5_problem = q5_first_wrong("two mails", "What tells the two apart, and is it in the key?")
+assert not q5_problem, q5_problem
 
 # %% spoken id="s5_say" question="uuid-as-key" points=2
 
@@ -1155,18 +1218,19 @@ def q6_message(text, key=""):
     return message
 
 
+# %%
 def send_email_safe(mail, table, key, text):
-    question = "SELECT state FROM letters WHERE key = ?"  # 1
-    if table.execute(question, (key,)).fetchone() == ("sent",):  # 2
-        return "was sent before"  # 3
-    message = q6_message(text)  # 4
-    table.execute("INSERT INTO letters VALUES (?, 'sent')", (key,))  # 5
-    smtp = smtplib.SMTP(mail.host, mail.port, "localhost")  # 6
-    smtp.send_message(message)  # 7
-    smtp.quit()  # 8
-    table.commit()  # 9
-    table.close()  # 10
-    return "sent"  # 11
+    question = "SELECT state FROM letters WHERE key = ?"  # 2
+    if table.execute(question, (key,)).fetchone() == ("sent",):  # 3
+        return "was sent before"  # 4
+    message = q6_message(text)  # 5
+    table.execute("INSERT INTO letters VALUES (?, 'sent')", (key,))  # 6
+    smtp = smtplib.SMTP(mail.host, mail.port, "localhost")  # 7
+    smtp.send_message(message)  # 8
+    smtp.quit()  # 9
+    table.commit()  # 10
+    table.close()  # 11
+    return "sent"  # 12
 
 
 # %% [markdown]
@@ -1175,7 +1239,7 @@ def send_email_safe(mail, table, key, text):
 # `lines_send_twice`. The check kills before every line that runs, and counts the mails at a service that delivers
 # whatever it gets.
 #
-# The next cell serves this check and those below. You may run it without reading it.
+# The next two cells serve this check and those below. You may run them without reading.
 
 
 # %%
@@ -1205,31 +1269,62 @@ def q6_mails(place):
     return {0: "lost", 1: "once", 2: "twice"}.get(len(place.mail.inbox()), "again")
 
 
+# %%
+class Q6Dropping(StreamRequestHandler):
+    """A mail service that drops the connection when a mail has come in, and accepts none."""
+
+    def handle(self):
+        with suppress(OSError):
+            self.wfile.write(b"220 localhost\r\n")
+            for line in self.rfile:
+                if line.lower() == b"data\r\n":
+                    self.wfile.write(b"354 go on\r\n")
+                    while self.rfile.readline() not in (b".\r\n", b""):
+                        pass
+                    return
+                self.wfile.write(b"250 ok\r\n")
+
+
+@contextmanager
+def q6_bad_ports():
+    """Two ports: nobody listens at the first, and the second drops the connection."""
+    with socket.socket() as silent, TCPServer(("127.0.0.1", 0), Q6Dropping) as dropping:
+        silent.bind(("127.0.0.1", 0))
+        Thread(target=dropping.serve_forever, args=(0.005,), daemon=True).start()
+        try:
+            yield silent.getsockname()[1], dropping.server_address[1]
+        finally:
+            dropping.shutdown()
+
+
 # %% answer id="s6_lines_send_twice"
-# A set of numbers between 1 and 11, such as {1, 2}; set() if there is none
+# A set of numbers between 2 and 12, such as {2, 3}; set() if there is none
 ### BEGIN SOLUTION
-lines_send_twice = {8, 9}
+lines_send_twice = {9, 10}
 ### END SOLUTION
 
-# %% wrong loses="s6_lines_check" why="the row is there from line 5 on"
+# %% wrong loses="s6_lines_check" why="the row is there from line 6 on"
 lines_send_twice = set()
 
 # %% wrong loses="s6_lines_check" why="accepted means that quit has returned"
-lines_send_twice = {9}
+lines_send_twice = {10}
 
 # %% wrong loses="s6_lines_check" why="whatever comes after the row and before the commit"
-lines_send_twice = {6, 7, 8, 9}
+lines_send_twice = {7, 8, 9, 10}
 
 # %% wrong loses="s6_lines_check" why="the text of a line"
 lines_send_twice = "smtp.quit()"
 
 # %% right why="a list, put together"
-lines_send_twice = list(range(8, 10))
+lines_send_twice = list(range(9, 11))
 
 # %% test id="s6_lines_check" points=2
+assert "lines_send_twice" in globals(), (
+    "there is no lines_send_twice yet: run the cell s6_lines_send_twice with your set in it."
+)
 assert isinstance(lines_send_twice, set | frozenset | list | tuple | range) and all(
-    type(number) is int and 1 <= number <= 11 for number in lines_send_twice
-), f"lines_send_twice is {lines_send_twice!r}; expected a set of numbers from 1 to 11."
+    type(number) is int and 2 <= number <= 12 for number in lines_send_twice
+), f"lines_send_twice is {lines_send_twice!r}; expected a set of numbers from 2 to 12."
 with mail_service("plain") as q6_mail:
     q6_report = explore(
         q6_calling(send_email_safe), lambda: q6_office(q6_mail), q6_mails, inside=[send_email_safe]
@@ -1243,7 +1338,7 @@ for (q6_file, q6_line), q6_kills in q6_report.lines.items():
         f"{q6_kills[0].outcome!r}. "
         "Ask what the service has accepted by then, and what is in the file."
     )
-assert 3 not in lines_send_twice, "line 3 is not reached in a first run, so no kill falls there."
+assert 4 not in lines_send_twice, "line 4 is not reached in a first run, so no kill falls there."
 display(q6_report)
 
 # %% [markdown]
@@ -1253,11 +1348,12 @@ display(q6_report)
 # * A `"keyed"` service knows the `Idempotency-Key` of each mail it has accepted. The same mail with the same key is
 #   accepted and not delivered again.
 # * An `"asked"` service delivers all it gets. `mail.ask(key)` says whether it has accepted a mail with that
-#   `Idempotency-Key`. (Others cannot be asked: there `ask` raises an exception.)
+#   `Idempotency-Key`. It raises an exception while this service does not answer, and always at another service.
 #
-# Whatever kills and lost replies came before: when a call has returned, the mail is in the inbox, and it is there once.
-# A refusal comes out as the exception it is. One key comes with one text, and one process sends at a time. You may use
-# the table or leave it.
+# Whatever went wrong before, by kills, lost replies or lost connections: when a call has returned, the mail is in the
+# inbox, and it is there once. A call that cannot see to that raises, and a refusal comes out as the exception it is.
+# One key comes with one text, and one process sends at a time. You may use the table or leave it. Helpers go into the
+# same cell.
 
 
 # %% answer id="s6_email_once"
@@ -1326,12 +1422,85 @@ def send_email_once(mail, table, key, text):
     try:
         with smtplib.SMTP(mail.host, mail.port, "localhost") as smtp:
             smtp.send_message(q6_message(text, key))
-    except smtplib.SMTPException as error:
+    except smtplib.SMTPResponseException as error:
         print(error)
     return "sent"
 
 
-# %% right why="asks only where the table is in doubt"
+# %% wrong loses="s6_once_keyed s6_once_asked" why="when the connection is lost, the mail was accepted"
+def send_email_once(mail, table, key, text):
+    if mail.character == "asked" and mail.ask(key):
+        return "was sent before"
+    smtp = smtplib.SMTP(mail.host, mail.port, "localhost")
+    with suppress(smtplib.SMTPServerDisconnected):
+        smtp.send_message(q6_message(text, key))
+        smtp.quit()
+    return "sent"
+
+
+# %% wrong loses="s6_once_keyed s6_once_asked" why="no connection, no mail: nothing to worry about"
+def send_email_once(mail, table, key, text):
+    if mail.character == "asked" and mail.ask(key):
+        return "was sent before"
+    try:
+        smtp = smtplib.SMTP(mail.host, mail.port, "localhost")
+    except ConnectionError as error:
+        return f"not sent now: {error}"
+    smtp.send_message(q6_message(text, key))
+    smtp.quit()
+    return "sent"
+
+
+# %% wrong loses="s6_once_keyed s6_once_asked" why="the row first, taken back after an error, in a helper"
+def send_with_row(mail, table, key, text):
+    table.execute("INSERT INTO letters VALUES (?, 'sent')", (key,))
+    table.commit()
+    try:
+        with smtplib.SMTP(mail.host, mail.port, "localhost") as smtp:
+            smtp.send_message(q6_message(text, key))
+    except Exception:
+        table.execute("DELETE FROM letters WHERE key = ?", (key,))
+        table.commit()
+        raise
+
+
+def send_email_once(mail, table, key, text):
+    if table.execute("SELECT state FROM letters WHERE key = ?", (key,)).fetchone() is None:
+        send_with_row(mail, table, key, text)
+
+
+# %% wrong loses="s6_once_keyed s6_once_asked" why="the row first, taken back after an error, and all in one line"
+def send_email_once(mail, table, key, text):
+    if table.execute("SELECT state FROM letters WHERE key = ?", (key,)).fetchone():
+        return "was sent before"
+    row, message = ("INSERT INTO letters VALUES (?, 'sent')", (key,)), q6_message(text, key)
+    smtp = smtplib.SMTP(mail.host, mail.port, "localhost")
+    try:
+        table.execute(*row), table.commit(), smtp.send_message(message), smtp.quit()
+    except Exception:
+        table.execute("DELETE FROM letters WHERE key = ?", (key,))
+        table.commit()
+        raise
+    return "sent"
+
+
+# %% wrong loses="s6_once_asked" why="a service that does not answer has not got the mail"
+def send_email_once(mail, table, key, text):
+    with suppress(Exception):
+        if mail.ask(key):
+            return "was sent before"
+    with smtplib.SMTP(mail.host, mail.port, "localhost") as smtp:
+        smtp.send_message(q6_message(text, key))
+    return "sent"
+
+
+# %% right why="asks only where the table is in doubt, and sends in a helper"
+def post_with_key(mail, key, text):
+    smtp = smtplib.SMTP(mail.host, mail.port, "localhost")
+    smtp.send_message(q6_message(text, key))
+    smtp.quit()
+
+
 def send_email_once(mail, table, key, text):
     row = table.execute("SELECT state FROM letters WHERE key = ?", (key,)).fetchone()
     if row == ("sent",):
@@ -1339,37 +1508,68 @@ def send_email_once(mail, table, key, text):
     with table:
         table.execute("INSERT OR REPLACE INTO letters VALUES (?, 'open')", (key,))
     if row is None or mail.character == "keyed" or not mail.ask(key):
-        smtp = smtplib.SMTP(mail.host, mail.port, "localhost")
-        smtp.send_message(q6_message(text, key))
-        smtp.quit()
+        post_with_key(mail, key, text)
     with table:
         table.execute("UPDATE letters SET state = 'sent' WHERE key = ?", (key,))
     return "sent"
 
 
 # %% [markdown]
-# One check for each service. It kills before every line of your function, loses a reply, refuses a mail, and sends
-# another mail under a key of its own.
+# One check for each service. It kills before every line of your cell that runs, and inside smtplib, just before the
+# mail goes out and just after it was accepted. It loses a reply, lets nobody listen, drops the connection before the
+# mail is accepted, refuses a mail, and sends another mail under a key of its own. The `"asked"` service also fails to
+# answer a question.
 
 
 # %% test id="s6_once_keyed" points=1
+def q6_own(send):
+    """The functions whose code stands in the same cell as this one."""
+    codes = [(each, getattr(each, "__code__", None)) for each in list(globals().values())]
+    cell = send.__code__.co_filename
+    return [send, *(each for each, code in codes if code and code.co_filename == cell)]
+
+
+def q6_after(send, mail, lost, troubles):
+    """What is wrong after calls in such troubles and one without, in a sentence, or ""."""
+    before = ""
+    with q6_office(mail) as place:
+        mail.lose_reply(lost)
+        for what, ports, line in [*troubles, ("no trouble", {}, None)]:
+            there = SimpleNamespace(mail=replace(mail, **ports), file=place.file)
+            life = launch(
+                q6_calling(send), there, kill_before=line, inside=[smtplib.SMTP.data], echo=False
+            )
+            found = len(mail.inbox())
+            may_fail = what != "no trouble" and found < 2 and life.end in ("killed", "raised")
+            if not may_fail and (life.end, found) != ("finished", 1):
+                expected = "1" if found > 1 or what == "no trouble" else "1, or an exception"
+                return f"{what}{before}: {life}, mails in the inbox: {found}; expected {expected}"
+            before = f", before that {what}{before}"
+    return ""
+
+
 def q6_harm(send, character):
-    """What kills, a lost reply, a refusal and a second mail bring out, in a sentence, or ""."""
+    """What kills, faults, a refusal and a second mail bring out, in a sentence, or ""."""
     hint = {
-        "keyed": "Which key does the service see in each attempt?",
-        "asked": "Is the service asked before each attempt, and about the key that the mail has?",
+        "keyed": "Which key does the service see in each attempt? What does an error leave open?",
+        "asked": "What can the service know about this mail? What does an error leave open?",
     }[character]
-    with mail_service(character) as mail:
-        report = explore(q6_calling(send), lambda: q6_office(mail), q6_mails, inside=[send])
+    with mail_service(character) as mail, q6_bad_ports() as (silent, dropping):
+        report = explore(q6_calling(send), lambda: q6_office(mail), q6_mails, inside=q6_own(send))
         if not report.clean:
             return f"{report.verdict()}; expected one mail after each kill. {hint}"
-        with q6_office(mail) as place:
-            mail.lose_reply()
-            launch(q6_calling(send), place, echo=False)
-            launch(q6_calling(send), place, echo=False).result()
-            found = len(mail.inbox())
-        if found != 1:
-            return f"a reply was lost, and a second call made it {found} mails; expected 1. {hint}"
+        deaf = [("the service did not answer a question", {"query_port": silent}, None)]
+        deaf = deaf if character == "asked" else []
+        troubles = [
+            ("nobody listened", {"port": silent}, None),
+            ("the connection was lost before the mail was accepted", {"port": dropping}, None),
+            ("a kill just before the mail went out", {}, 'self.putcmd("data")'),
+            *deaf,
+            ("a kill just after it was accepted", {}, "return (code, msg)"),
+        ]
+        for lost, calls in ((0, troubles), (1, [("a reply was lost", {}, None), *deaf])):
+            if problem := q6_after(send, mail, lost, calls):
+                return f"{problem}. {hint}"
         with q6_office(mail) as place:
             mail.refuse()
             life = launch(q6_calling(send), place, echo=False)
@@ -1384,10 +1584,13 @@ def q6_harm(send, character):
     return "" if found == [1, 2] else f"{said}; expected [1, 2]. Which key does the mail carry?"
 
 
+q6_missing = "there is no send_email_once yet: run the cell s6_email_once with your function in it."
+assert "send_email_once" in globals(), q6_missing
 q6_problem = q6_harm(send_email_once, "keyed")
 assert not q6_problem, f"keyed service: {q6_problem}"
 
 # %% test id="s6_once_asked" points=2
+assert "send_email_once" in globals(), q6_missing
 q6_problem = q6_harm(send_email_once, "asked")
 assert not q6_problem, f"asked service: {q6_problem}"
 
@@ -1409,14 +1612,16 @@ class Q7State(TypedDict, total=False):
     done: Annotated[list[str], operator.add]
 
 
-def q7_builder(folder, fails_in=None):
+def q7_builder(folder):
     """The graph of a release. The journal keeps which nodes were entered, whoever dies."""
     journal = Journal(folder.path / "journal.jsonl")
+    full = folder.path / "full"  # where this file is, build removes it and raises
 
     def node_called(name):
         def node(state):
             with journal.node(name):
-                if name == fails_in:
+                if name == "build" and full.exists():
+                    full.unlink()
                     raise OSError("no space left")
                 return {"done": [name]}  # the kill falls here, in build
 
@@ -1450,7 +1655,7 @@ def q7_entered(folder):
 # | `memory` | both compile with `InMemorySaver()` |
 # | `no kill` | `InMemorySaver()`; `build` raises an `OSError`; the same process catches it and makes the second call |
 # | `folder` | the second process was started in another folder |
-# | `bare` | no checkpointer in either, and the second passes `{"target": "re2"}` again |
+# | `bare` | neither has a checkpointer or passes `durability`, and the second passes `{"target": "re2"}` again |
 # | `number` | the `thread_id` of the first is `7`, that of the second `"7"` |
 # | `space` | the `thread_id` of the second is `"run-7 "`, with a space at its end |
 # | `missing` | the config of the second is `{}` |
@@ -1483,10 +1688,12 @@ def q7_life(folder, given=None, config=Q7_RUN, saver="file", place=".", mode="sy
 def q7_no_kill(folder):
     """One process: build raises, and the graph is called again."""
     saver = InMemorySaver()
+    graph = q7_builder(folder).compile(checkpointer=saver)
+    (folder.path / "full").touch()
     with suppress(OSError):
-        q7_builder(folder, "build").compile(checkpointer=saver).invoke(Q7_INPUT, Q7_RUN)
+        graph.invoke(Q7_INPUT, Q7_RUN, durability="sync")
     known = len(q7_entered(folder))
-    q7_builder(folder).compile(checkpointer=saver).invoke(None, Q7_RUN)
+    graph.invoke(None, Q7_RUN, durability="sync")
     return q7_entered(folder)[known:]
 
 
@@ -1541,24 +1748,40 @@ def q7_measure(name):
     return "raises" if life.end == "raised" else "nothing"
 
 
-def q7_wrong(predicted, names):
+def q7_wrong(names, hint):
     """One sentence on the first of these cases that was predicted wrongly, or ""."""
-    words = ["goes on", "starts over", "raises", "nothing"]
+    if "q7_predicted" not in globals():
+        return "there is no q7_predicted yet: run the cell s7_predicted with your dict in it."
+    words, predicted = ["goes on", "starts over", "raises", "nothing"], q7_predicted
     if not isinstance(predicted, dict):
-        return f"q7_predicted must be a dict of case and word, and it is {predicted!r}"
+        return f"q7_predicted is {predicted!r}; expected a dict of case and word."
     for name in names:
         if predicted.get(name) not in words:
             return (
-                f"{name}: expected one of the words {words}, and you gave {predicted.get(name)!r}"
+                f"{name}: expected one of the words {words}, and you gave {predicted.get(name)!r}."
             )
         if problem := differs(predicted[name], q7_measure(name)):
-            return f"{name}: {problem}"
+            return f"{name}: {problem}. {hint}"
     return ""
 
 
 # %% answer id="s7_predicted"
-# q7_predicted is a dict with the eleven cases as its keys; each value is one of the four words:
+# Copy this to the right of q7_predicted = and put one of the four words in place of each "...":
 # "goes on", "starts over", "raises", "nothing".
+#
+# {
+#     "memory": ...,
+#     "no kill": ...,
+#     "folder": ...,
+#     "bare": ...,
+#     "number": ...,
+#     "space": ...,
+#     "missing": ...,
+#     "run-6": ...,
+#     "again": ...,
+#     "empty": ...,
+#     "update": ...,
+# }
 ### BEGIN SOLUTION
 q7_predicted = {
     "memory": "raises",
@@ -1632,21 +1855,24 @@ q7_predicted = {
 }
 
 # %% test id="s7_storage" points=1
-problem = q7_wrong(q7_predicted, ["memory", "no kill", "folder", "bare"])
-assert not problem, f"{problem}. What had reached which file, and which process reads it?"
+hint = "What was saved, where, and can the second call read it there?"
+problem = q7_wrong(["memory", "no kill", "folder", "bare"], hint)
+assert not problem, problem
 
 # %% test id="s7_thread" points=1
-problem = q7_wrong(q7_predicted, ["number", "space", "missing", "run-6"])
-assert not problem, f"{problem}. What is saved under the name that the second call gives?"
+hint = "What is saved under the name that the second call gives?"
+problem = q7_wrong(["number", "space", "missing", "run-6"], hint)
+assert not problem, problem
 
 # %% test id="s7_given" points=1
-problem = q7_wrong(q7_predicted, ["again", "empty", "update"])
-assert not problem, f"{problem}. Is what it passes an input to the graph?"
+problem = q7_wrong(["again", "empty", "update"], "Is what it passes an input to the graph?")
+assert not problem, problem
 
 # %% [markdown]
-# Now the program. `q7_release` is all that a process calls: for a new release, after a kill at any moment, and once
-# more for a release that is over (then it only returns its state). Several releases share the folder, and each process
-# is started in a directory of its own. Write the three functions that it uses.
+# Now the program. `q7_release` is all that a process calls: for a new release, after a kill at any moment or an error
+# of a node, and once more for a release that is over (then it only returns its state). Several releases share the
+# folder. Each process is started in a directory of its own, here or there below the folder. Write the three functions
+# that `q7_release` uses.
 
 
 # %%
@@ -1661,7 +1887,7 @@ def q7_release(folder, run_id, target):
 
 def q7_started(directory, folder, run_id, target):
     """What a process does that is started in that directory."""
-    (folder.path / directory).mkdir()
+    (folder.path / directory).mkdir(parents=True)
     os.chdir(folder.path / directory)
     return q7_release(folder, run_id, target)
 
@@ -1712,6 +1938,35 @@ def q7_config(run_id):
 
 def q7_given(graph, config, first):
     return None if graph.get_state(config).created_at else first
+
+
+# %% wrong loses="s7_killed s7_apart" why="a file above the directory where the process happens to be"
+def q7_saver(folder):
+    return SqliteSaver.from_conn_string("../releases.sqlite")
+
+
+def q7_config(run_id):
+    return {"configurable": {"thread_id": run_id}}
+
+
+def q7_given(graph, config, first):
+    return None if graph.get_state(config).created_at else first
+
+
+# %% wrong loses="s7_killed" why="tries to go on, and begins where that fails"
+def q7_saver(folder):
+    return SqliteSaver.from_conn_string(str(folder.path / "releases.sqlite"))
+
+
+def q7_config(run_id):
+    return {"configurable": {"thread_id": run_id}}
+
+
+def q7_given(graph, config, first):
+    try:
+        graph.invoke(None, config, durability="sync")
+    except Exception:
+        return first
 
 
 # %% wrong loses="s7_killed s7_apart" why="each process gets a thread of its own"
@@ -1781,26 +2036,36 @@ def q7_given(graph, config, first):
 
 
 # %% test id="s7_killed" points=1
+for name in ("q7_saver", "q7_config", "q7_given"):
+    assert name in globals(), f"there is no {name} yet: run the cell s7_release with it in it."
 Q7_BUILDING, Q7_WHOLE = ('return {"done": [name]}', 2), ["tag", "build", "publish"]
-for moment, (line, visit), expected in (
-    ("in build", Q7_BUILDING, ["tag", "build", "build", "publish"]),
-    ("before anything was saved", ("return graph.invoke(given, config", 1), Q7_WHOLE),
+Q7_UNSAVED = ("return graph.invoke(given, config", 1)
+for what, (line, visit), builds, full in (
+    ("killed in build", Q7_BUILDING, 2, False),
+    ("killed before anything was saved", Q7_UNSAVED, 1, False),
+    ("killed in build, then build raised an OSError", Q7_BUILDING, 3, True),
 ):
+    expected = ["tag", *["build"] * builds, "publish"]
     with WorkFolder.fresh() as folder:
-        first = ("first", folder, "run-7", "re2")
-        life = launch(q7_started, *first, kill_before=line, visit=visit, echo=False)
+        again = (folder, "run-7", "re2")
+        life = launch(q7_started, "first", *again, kill_before=line, visit=visit, echo=False)
         if life.end != "killed":
             life.result()
-        life = launch(q7_started, "second", *first[1:], echo=False)
+        if full:
+            (folder.path / "full").touch()
+            launch(q7_started, "second", *again, echo=False)
+        life = launch(q7_started, "another/and deeper", *again, echo=False)
         entered = q7_entered(folder)
     found = life.value if life.end == "finished" else life.reason
     state = {"target": "re2", "done": Q7_WHOLE}
     assert (found, entered) == (state, expected), (
-        f"killed {moment}, then called in a new process: {found!r}, nodes entered {entered}; "
-        f"expected {state} and {expected}. What does the new process find, and what is it given?"
+        f"{what}, then called in a new process: {found!r}, nodes entered {entered}; expected "
+        f"{state} and {expected}. What does each process find, and what is it given?"
     )
 
 # %% test id="s7_apart" points=1
+for name in ("q7_saver", "q7_config", "q7_given"):
+    assert name in globals(), f"there is no {name} yet: run the cell s7_release with it in it."
 with WorkFolder.fresh() as folder:
     releases = {"run-7": "re2", "run-8": "abseil"}
     for run_id, target in releases.items():
@@ -1811,17 +2076,23 @@ with WorkFolder.fresh() as folder:
             life.result()
     for number, run_id in enumerate(["run-7", "run-8", "run-7"]):
         target = releases[run_id]
-        life = launch(q7_started, f"later {number}", folder, run_id, target, echo=False)
+        life = launch(q7_started, f"later/{number}", folder, run_id, target, echo=False)
         found = life.value if life.end == "finished" else life.reason
         expected = {"target": target, "done": Q7_WHOLE}
+        hint = "What does it find, and what is it given?"
+        if isinstance(found, dict) and found.get("target") != target:
+            hint = "Whose thread did it open?"
+        elif number == 2:
+            hint = "It was over by then: what is a finished run given?"
         assert found == expected, (
             f"two releases in one folder, both killed in build; then {run_id} was called: "
-            f"{found!r}, expected {expected}. Whose thread did it open?"
+            f"{found!r}, expected {expected}. {hint}"
         )
     counts = Counter(q7_entered(folder))
 assert counts == {"tag": 2, "build": 4, "publish": 2}, (
     f"two releases, both killed in build, both brought to their end, and run-7 called once more: "
-    f"entered {dict(counts)}; expected tag 2, build 4, publish 2. What is a finished run given?"
+    f"entered {dict(counts)}; expected tag 2, build 4, publish 2. What did a process do again, and "
+    "where was it saved as done?"
 )
 
 # %% spoken id="s7_say" question="two-things-to-resume" points=2
@@ -1908,20 +2179,8 @@ def q8_three(do):
 
 
 # %%
-def q8_counts(build, words, answers, looks=0):
-    """Run a graph to its end; `answers` makes of the open questions what is given next."""
-    done = Counter()
-    graph = build(lambda word: done.update([word])).compile(checkpointer=InMemorySaver())
-    config = {"configurable": {"thread_id": "run-8"}}
-    for given in [{"run": "run-8"}, *[None] * looks]:
-        graph.invoke(given, config)
-    for answer in answers:
-        graph.invoke(Command(resume=answer(graph.get_state(config).interrupts)), config)
-    assert not graph.get_state(config).tasks, "run all cells above again"
-    return [done[word] for word in words]
-
-
 def q8_says(*answers):
+    """These answers, each to the question that is open then."""
     return [lambda questions, answer=answer: answer for answer in answers]
 
 
@@ -1931,12 +2190,11 @@ def q8_of(*names):
     return lambda questions: {each.id: "yes" for each in questions if each.value in asked}
 
 
-# %%
 Q8_MAILS = ["mail ann", "mail bo", "mail cy"]
 Q8_TOLD = ["mail the draft", "note the answer"]
 Q8_FILES = [f"delete {file}" for file in "abcd"]
 Q8_TICKET = ["open the ticket", "tell the lead", "close the ticket"]
-Q8_RUNS = {
+Q8_RUNS = {  # the graph, the words, the answers; and how often somebody looks before the first
     "sign": (q8_sign, Q8_TICKET, q8_says("yes", "yes", "yes")),
     "clean": (q8_clean, Q8_FILES, q8_says("yes", "yes", "yes", "yes")),
     "review": (q8_review, Q8_TOLD, q8_says("no", "no", "yes")),
@@ -1944,20 +2202,6 @@ Q8_RUNS = {
     "three": (q8_three, Q8_MAILS, [q8_of("ann"), q8_of("bo"), q8_of("cy")]),
     "at once": (q8_three, Q8_MAILS, [q8_of("ann", "bo", "cy")]),
 }
-
-
-def q8_wrong(predicted, *names):
-    """One sentence on the first of these runs that was predicted wrongly, or ""."""
-    if not isinstance(predicted, dict):
-        return f"q8_predicted must be a dict of run and numbers, and it is {predicted!r}"
-    for name in names:
-        if name not in predicted:
-            return f"q8_predicted has no key {name!r}"
-        found, words = q8_counts(*Q8_RUNS[name]), Q8_RUNS[name][1]
-        if problem := differs(predicted[name], found, words):
-            return f"{name}, {problem}"
-    return ""
-
 
 # %% answer id="s8_predicted"
 # q8_predicted is a dict with the keys "sign", "clean", "review", "looked", "three" and "at once";
@@ -2033,21 +2277,54 @@ q8_predicted = {
     "sign": (1 + 3, 3, 1),
 }
 
+
 # %% test id="s8_one_node" points=1
-problem = q8_wrong(q8_predicted, "sign", "clean")
-assert not problem, (
-    f"{problem}. Where does the node begin after each answer, and how far does it get?"
+def q8_counts(build, words, answers, looks=0):
+    """Run a graph to its end; `answers` makes of the open questions what is given next."""
+    done = Counter()
+    graph = build(lambda word: done.update([word])).compile(checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "run-8"}}
+    for given in [{"run": "run-8"}, *[None] * looks]:
+        graph.invoke(given, config)
+    for answer in answers:
+        graph.invoke(Command(resume=answer(graph.get_state(config).interrupts)), config)
+    assert not graph.get_state(config).tasks, "run all cells above again"
+    return [done[word] for word in words]
+
+
+def q8_problem(names, hint):
+    """One sentence on the first of these runs that was predicted wrongly, or ""."""
+    if "q8_predicted" not in globals():
+        return "there is no q8_predicted yet: run the cell s8_predicted with your dict in it."
+    if not isinstance(q8_predicted, dict):
+        return f"q8_predicted must be a dict of run and numbers, and it is {q8_predicted!r}."
+    for name in names:
+        if name not in q8_predicted:
+            return f"q8_predicted has no key {name!r}."
+        found, words = q8_counts(*Q8_RUNS[name]), Q8_RUNS[name][1]
+        if problem := differs(q8_predicted[name], found, words):
+            return f"{name}, {problem}. {hint}"
+    return ""
+
+
+problem = q8_problem(
+    ["sign", "clean"], "Where does the node begin after each answer, and how far does it get?"
 )
+assert not problem, problem
 
 # %% test id="s8_loop" points=1
-problem = q8_wrong(q8_predicted, "review", "looked")
-assert not problem, f"{problem}. When does a run of the node end, and what does each call run?"
+problem = q8_problem(
+    ["review", "looked"], "When does a run of the node end, and what does each call run?"
+)
+assert not problem, problem
 
 # %% test id="s8_beside" points=1
-problem = q8_wrong(q8_predicted, "three", "at once")
-assert not problem, (
-    f"{problem}. A call with an answer goes on with a super-step: which nodes are open?"
+problem = q8_problem(
+    ["three", "at once"],
+    "Each call goes on with one super-step: which of its nodes are still open then, and where "
+    "does each of them begin?",
 )
+assert not problem, problem
 
 # %% [markdown]
 # Now the node below. `desk.open()` opens a ticket and returns its number. `desk.close(number)` closes it. The reviewer
@@ -2199,6 +2476,28 @@ def q8_approve(state, desk):
     return {"approved": approved}
 
 
+# %% wrong loses="s8_closed" why="a no is the absence of a yes"
+def q8_before(state, desk):
+    return {"ticket": desk.open()}
+
+
+def q8_approve(state, desk):
+    said = interrupt({"ticket": state["ticket"]})
+    desk.close(state["ticket"])
+    return {"approved": True} if said == "yes" else {}
+
+
+# %% wrong loses="s8_closed" why="what counts as true is True"
+def q8_before(state, desk):
+    return {"ticket": desk.open()}
+
+
+def q8_approve(state, desk):
+    said = interrupt({"ticket": state["ticket"]})
+    desk.close(state["ticket"])
+    return {"approved": "sure" if said == "yes" else ""}
+
+
 # %% right why="closed in a try, in else, and a longer question"
 def q8_before(state, desk):
     number = desk.open()
@@ -2244,10 +2543,10 @@ for given, closed, approved in (
         f"given after the input: {told}: the desk has {found}, expected {closed}. Below which line "
         "is the answer there?"
     )
-    end = (state.get("ticket"), bool(state.get("approved")), len(asked))
-    assert not given or end == (1, approved, 0), (
+    end = state.get("ticket") == 1 and state.get("approved") is approved and not asked
+    assert not given or end, (
         f"given after the input: {told}: in the end it asks {asked} and the state is {state}; "
-        f"expected ticket 1, approved {approved}, and no question."
+        f"expected in the state ticket 1 and approved {approved}, written there, and no question."
     )
 
 # %% spoken id="s8_say" question="approve-entered-twice" points=2
@@ -2351,7 +2650,8 @@ with q9_home() as home:
 #   Then the machine restarts, and kills what is alive. How many open questions can a new process still find and
 #   answer?
 # * `"rows"`: of `file`, while a hundred wait: the number of questions in the table `writes` (rows with the channel
-#   `__interrupt__`), and the number of rows in the table `checkpoints`.
+#   `__interrupt__`), and the number of rows in the table `checkpoints`. A thread has one checkpoint for its input, one
+#   before its first node, and one after each super-step.
 # * `"killed"`: the process of `file` is killed in its sixth run, when `approve` has been entered and has not asked. How
 #   many saved threads are in the file, and how many open questions?
 # * `"python threads"`: how many Python threads has the process of `file` when a hundred wait, more than before it
@@ -2359,7 +2659,7 @@ with q9_home() as home:
 # * `"hundredth"`: a new process gives the hundredth question its yes. How often does it enter `draft`, `approve`,
 #   `apply`? And how many questions are open then?
 #
-# The next four cells measure. You may run them unread.
+# The next two cells help to measure. You may run them unread.
 
 
 # %%
@@ -2412,32 +2712,6 @@ def q9_by_input():
         return [alive, len([*home.iterdir()])]  # a new process could look into files
 
 
-# %%
-@cache
-def q9_measured():
-    """All that is predicted, in one dict."""
-    found = {"input": q9_by_input()}
-    with q9_home() as home:
-        life = launch(q9_ask, home, 5, True, kill_before="threading.Event().wait()", echo=False)
-        left = launch(q9_open, home, 5, True, echo=False).result()
-        found["memory"] = [int(life.end == "killed"), left]
-    with q9_home() as home:
-        kill = {"kill_before": 'answer = interrupt(f"Apply', "visit": 6, "echo": False}
-        assert launch(q9_ask, home, 100, **kill).end == "killed", "run all cells above again"
-        threads = q9_rows(home, "DISTINCT thread_id) FROM checkpoints")
-        found["killed"] = [threads, launch(q9_open, home, 6, echo=False).result()]
-    with q9_home(Q9_ASKED) as home:
-        found["python threads"] = Q9_PROCESS.result()
-        questions = q9_rows(home, "*) FROM writes WHERE channel = '__interrupt__'")
-        found["rows"] = [questions, q9_rows(home, "*) FROM checkpoints")]
-        open_now, open_then = launch(q9_hundredth, home, echo=False, deadline=60).result()
-        entered = [q9_entered(home)[node] for node in ("draft", "approve", "apply")]
-        found["file"] = [int(Q9_PROCESS.end != "finished"), open_now]
-        found["hundredth"] = [*entered, open_then]
-    return found
-
-
-# %%
 Q9_LABELS = {
     "input": ["processes that wait", "questions left"],
     "memory": ["processes that wait", "questions left"],
@@ -2447,20 +2721,6 @@ Q9_LABELS = {
     "hundredth": ["entries into draft", "into approve", "into apply", "open questions"],
     "python threads": [],
 }
-
-
-def q9_wrong(predicted, *names):
-    """One sentence on the first of these that was predicted wrongly, or ""."""
-    if not isinstance(predicted, dict):
-        return f"q9_predicted must be a dict, and it is {predicted!r}"
-    for name in names:
-        if name not in predicted:
-            return f"q9_predicted has no key {name!r}"
-        problem = differs(predicted[name], q9_measured()[name], Q9_LABELS[name])
-        if problem:
-            return f"{name}, {problem}"
-    return ""
-
 
 # %% answer id="s9_predicted"
 # q9_predicted is a dict with seven keys: "input", "memory", "file", "rows" and "killed" each have a
@@ -2533,21 +2793,64 @@ q9_predicted = {
     "input": (5, 0),
 }
 
+
 # %% test id="s9_processes" points=1
-problem = q9_wrong(q9_predicted, "input", "memory", "file")
-assert not problem, (
-    f"{problem}. Where is a question while it waits, and who has to be alive for it?"
+@cache
+def q9_measured():
+    """All that is predicted, in one dict."""
+    found = {"input": q9_by_input()}
+    with q9_home() as home:
+        life = launch(q9_ask, home, 5, True, kill_before="threading.Event().wait()", echo=False)
+        left = launch(q9_open, home, 5, True, echo=False).result()
+        found["memory"] = [int(life.end == "killed"), left]
+    with q9_home() as home:
+        kill = {"kill_before": 'answer = interrupt(f"Apply', "visit": 6, "echo": False}
+        assert launch(q9_ask, home, 100, **kill).end == "killed", "run all cells above again"
+        threads = q9_rows(home, "DISTINCT thread_id) FROM checkpoints")
+        found["killed"] = [threads, launch(q9_open, home, 6, echo=False).result()]
+    with q9_home(Q9_ASKED) as home:
+        found["python threads"] = Q9_PROCESS.result()
+        questions = q9_rows(home, "*) FROM writes WHERE channel = '__interrupt__'")
+        found["rows"] = [questions, q9_rows(home, "*) FROM checkpoints")]
+        open_now, open_then = launch(q9_hundredth, home, echo=False, deadline=60).result()
+        entered = [q9_entered(home)[node] for node in ("draft", "approve", "apply")]
+        found["file"] = [int(Q9_PROCESS.end != "finished"), open_now]
+        found["hundredth"] = [*entered, open_then]
+    return found
+
+
+def q9_problem(names, hint):
+    """One sentence on the first of these that was predicted wrongly, or ""."""
+    if "q9_predicted" not in globals():
+        return "there is no q9_predicted yet: run the cell s9_predicted with your dict in it."
+    if not isinstance(q9_predicted, dict):
+        return f"q9_predicted must be a dict, and it is {q9_predicted!r}."
+    for name in names:
+        if name not in q9_predicted:
+            return f"q9_predicted has no key {name!r}."
+        if problem := differs(q9_predicted[name], q9_measured()[name], Q9_LABELS[name]):
+            return f"{name}, {problem}. {hint}"
+    return ""
+
+
+problem = q9_problem(
+    ["input", "memory", "file"],
+    "Where is a question while it waits, and who has to be alive for it?",
 )
+assert not problem, problem
 
 # %% test id="s9_disk" points=1
-problem = q9_wrong(q9_predicted, "rows", "killed")
-assert not problem, f"{problem}. What does a pause save, and which checkpoint does it lie beside?"
+problem = q9_problem(
+    ["rows", "killed"], "What does a pause save, and which checkpoint does it lie beside?"
+)
+assert not problem, problem
 
 # %% test id="s9_answer" points=1
-problem = q9_wrong(q9_predicted, "python threads", "hundredth")
-assert not problem, (
-    f"{problem}. What is left in a process that has asked, and what does an answer run?"
+problem = q9_problem(
+    ["python threads", "hundredth"],
+    "What is left in a process that has asked, and what does an answer run?",
 )
+assert not problem, problem
 
 # %% [markdown]
 # The machine has restarted. Some threads of this graph wait for a person, others were killed on their way, others came
@@ -2557,8 +2860,10 @@ assert not problem, (
 # * It enters no node of a thread that waits for a person, and of none that came to its end.
 # * It returns a list of the ids that wait for a person now.
 #
-# All ids are of threads that were begun. `q9_thread(run_id)` is the config of a thread. The next cell leaves seven
-# threads, by real kills.
+# All ids are of threads that were begun. `q9_thread(run_id)` is the config of a thread. `invoke(None, config)` goes on
+# with what was begun. `get_state(config).interrupts` has the open questions.
+#
+# The next cell leaves seven threads, by real kills. The checks give them other ids, in another order.
 
 
 # %%
@@ -2600,25 +2905,34 @@ with q9_home() as home:
 
 
 # %%
-def q9_after_the_restart(home):
+def q9_after_the_restart(home, run_ids):
     with q9_opened(home) as graph:
-        return q9_restart(graph, list(Q9_KINDS))
+        return q9_restart(graph, run_ids)
 
 
-def q9_restarted():
-    """What q9_restart returns, the nodes that it enters, what is asked and what was applied."""
+def q9_renamed(home, order):
+    """Give each of these threads another id; the new ids by the old ones."""
+    ids = {old: f"run {uuid.uuid4().hex[:8]}" for old in order}
+    with closing(sqlite3.connect(home / "threads.sqlite")) as db, db:
+        for table, old in product(("checkpoints", "writes"), ids):
+            db.execute(f"UPDATE {table} SET thread_id = ? WHERE thread_id = ?", (ids[old], old))
+    return ids
+
+
+def q9_restarted(order):
+    """The new ids, what q9_restart returns, what it enters, what is asked, what was applied."""
     with q9_home(Q9_FILES) as home:
-        journal = Journal(home / "journal.jsonl")
+        ids, journal = q9_renamed(home, order), Journal(home / "journal.jsonl")
         known = len(journal.lives())
-        returned = launch(q9_after_the_restart, home, echo=False).result()
+        returned = launch(q9_after_the_restart, home, [*ids.values()], echo=False).result()
         new = [record for life in journal.lives()[known:] for record in life]
         entered = Counter(record.node for record in new if record.what == "entered")
         with q9_opened(home) as graph:
-            asked = [each for each in Q9_KINDS if graph.get_state(q9_thread(each)).interrupts]
+            asked = [each for each in ids.values() if graph.get_state(q9_thread(each)).interrupts]
         applied = [
-            each for each in Q9_KINDS for _ in range(journal.count(f"apply patch of {each}"))
+            new for old, new in ids.items() for _ in range(journal.count(f"apply patch of {old}"))
         ]
-        return returned, entered, asked, applied
+        return ids, returned, entered, asked, applied
 
 
 # %% answer id="s9_restart"
@@ -2672,6 +2986,20 @@ def q9_restart(graph, run_ids):
     return waiting
 
 
+# %% wrong loses="s9_untouched s9_gone_on" why="the seven threads are known, so it names them"
+def q9_restart(graph, run_ids):
+    for run_id in {"run 1", "run 4", "run 6"}.intersection(run_ids):
+        graph.invoke(None, q9_thread(run_id), durability="sync")
+    return ["run 1", "run 2", "run 5", "run 6"]
+
+
+# %% wrong loses="s9_untouched s9_gone_on" why="the seven threads are known by their places"
+def q9_restart(graph, run_ids):
+    for place in (0, 3, 5):
+        graph.invoke(None, q9_thread(run_ids[place]), durability="sync")
+    return [run_ids[place] for place in (0, 1, 4, 5)]
+
+
 # %% right why="by the tasks of the open step, and by what invoke returns"
 def q9_restart(graph, run_ids):
     def waits(run_id):
@@ -2684,27 +3012,29 @@ def q9_restart(graph, run_ids):
 
 
 # %% test id="s9_untouched" points=1
-_, entered, _, _ = q9_restarted()
+_, _, entered, _, _ = q9_restarted(sorted(Q9_KINDS, reverse=True))
 most = Counter(draft=1, approve=2, apply=1)
 assert entered == most, (
-    f"run 1, 4 and 6 were killed on their way, and q9_restart entered {dict(entered)}; "
+    f"three threads were killed on their way, and q9_restart entered {dict(entered)}; "
     f"expected {dict(most)}. Which threads have to go on, and what does it do to each?"
 )
 
 # %% test id="s9_gone_on" points=1
-returned, _, asked, applied = q9_restarted()
-expected = ["run 1", "run 2", "run 5", "run 6"]
+ids, returned, _, asked, applied = q9_restarted(sorted(Q9_KINDS, key=Q9_KINDS.get))
+left = f"The threads were left so: { {ids[each]: Q9_KINDS[each] for each in ids} }."
+expected = sorted(ids[each] for each in ("run 1", "run 2", "run 5", "run 6"))
 assert isinstance(returned, list | tuple) and sorted(map(str, returned)) == expected, (
-    f"q9_restart returned {returned!r}; expected {expected}, in any order. (The threads were left "
-    f"so: {Q9_KINDS}.) What does a thread do that goes on?"
+    f"q9_restart returned {returned!r}; expected {expected}, in any order. {left} What does a "
+    "thread do that goes on?"
 )
 assert sorted(asked) == expected, (
-    f"after q9_restart a question is open in {sorted(asked)}; expected {expected}. Which of them "
-    "had been killed before it could ask?"
+    f"after q9_restart a question is open in {sorted(asked)}; expected {expected}. {left} Which "
+    "of them had been killed before it could ask?"
 )
-assert applied == ["run 3", "run 4"], (
-    f"in the end the patches of {applied} were applied; expected those of run 3 and run 4, once "
-    f"each. (The threads were left so: {Q9_KINDS}.) Which have something left to do?"
+expected = sorted(ids[each] for each in ("run 3", "run 4"))
+assert sorted(applied) == expected, (
+    f"in the end the patches of {sorted(applied)} were applied; expected those of {expected}, "
+    f"once each. {left} Which have something left to do?"
 )
 
 # %% spoken id="s9_say" question="why-not-input" points=2
@@ -2884,22 +3214,26 @@ class Q10Story:
 #   not perform `call_1`.
 # * **d** However often it is killed, no call is performed more than twice.
 # * **e** As in c, but with `durability="async"`: `call_1` may be performed again.
-# * **f** Killed when `tools` of step 2 has returned: its calls may be performed again.
+# * **f** Killed when `tools` of step 2 has returned, before anything of what it returned is on disk: its calls may be
+#   performed again.
 # * **g** Killed as in a: the new process finds the work folder as it was when the checkpoint was written from which it
 #   goes on.
 # * **h** Killed before anything is saved: the new process begins the run anew.
 
 
 # %%
-def q10_wrong(said, letters):
+def q10_problem(letters, hint):
     """One sentence on the first of these statements that was judged wrongly, or ""."""
-    if not isinstance(said, dict):
-        return f"q10_true must be a dict with the keys a to h, and it is {said!r}"
+    if "q10_true" not in globals():
+        return "there is no q10_true yet: run the cell s10_true with your dict in it."
+    if not isinstance(q10_true, dict):
+        return f"q10_true must be a dict with the keys a to h, and it is {q10_true!r}."
     for letter in letters:
-        if type(said.get(letter)) is not bool:
-            return f"{letter}: expected True or False, and you gave {said.get(letter)!r}"
-        if said[letter] != q10_holds(letter):
-            return f"{letter}: you said {said[letter]}, and the experiment said {not said[letter]}"
+        said = q10_true.get(letter)
+        if type(said) is not bool:
+            return f"{letter}: expected True or False, and you gave {said!r}."
+        if said != q10_holds(letter):
+            return f"{letter}: you said {said}, and the experiment said {not said}. {hint}"
     return ""
 
 
@@ -2962,12 +3296,12 @@ def q10_holds(letter):
     return isinstance(Q10Story("ONE", Q10_DYING, dies_at=-1).end, dict)
 
 
-problem = q10_wrong(q10_true, "abcd")
-assert not problem, f"{problem}. Which node had ended at the kill, and where does it go on?"
+problem = q10_problem("abcd", "Which node had ended at the kill, and where does it go on?")
+assert not problem, problem
 
 # %% test id="s10_saved" points=1
-problem = q10_wrong(q10_true, "efgh")
-assert not problem, f"{problem}. What was on disk at the kill, and what is no part of a checkpoint?"
+problem = q10_problem("efgh", "What was on disk at the kill, and what is no part of a checkpoint?")
+assert not problem, problem
 
 # %% [markdown]
 # Now the other way round: find the kill. Below is what five runs left after one kill in step 2, and one process that
@@ -2992,34 +3326,6 @@ Q10_LEFT = {
     4: ("SEND", [1, 2, 1], [1, 2, 1]),
     5: ("SEND", [2, 2, 1], [2, 1, 1]),
 }
-
-
-@cache
-def q10_leaves(version, letter, call):
-    """What a kill before that line leaves: how often each call was performed, and recorded."""
-    story = Q10Story(version, (f"# {letter}: a kill", int(call[-1])))
-    calls = Q10_REPLIES[1]
-    return version, [story.done[each] for each in calls], [story.record[each] for each in calls]
-
-
-def q10_misplaced(kills, *runs):
-    """One sentence on the first of these runs whose kill is not the one that was found, or ""."""
-    if not isinstance(kills, dict):
-        return f"q10_kills must be a dict with the keys 1 to 5, and it is {kills!r}"
-    places = [(letter, call) for call in Q10_REPLIES[1] for letter in "ABC"]
-    for run in runs:
-        kill = kills.get(run, "nothing")
-        if kill is not None and (not isinstance(kill, list | tuple) or tuple(kill) not in places):
-            return (
-                f'run {run}: expected a pair like ("A", "call_2"), or None, and you gave {kill!r}'
-            )
-        version = Q10_LEFT[run][0]
-        if kill is None and any(q10_leaves(version, *each) == Q10_LEFT[run] for each in places):
-            return f"run {run}: you say that no kill leaves this, and one of the nine does"
-        if kill is not None and (found := q10_leaves(version, *kill)) != Q10_LEFT[run]:
-            return f"run {run}: a kill at {tuple(kill)} leaves {found[1]} and {found[2]}"
-    return ""
-
 
 # %% answer id="s10_kills"
 # q10_kills is a dict with the keys 1 to 5. Each value is a pair of the letter of a line and the
@@ -3056,13 +3362,43 @@ q10_kills = {
 q10_kills = {5: None, 2: ["C", "call_4"], 4: ["C", "call_3"]}
 q10_kills |= {1: ["B", "call_3"], 3: ["B", "call_4"]}
 
+
 # %% test id="s10_one" points=1
-problem = q10_misplaced(q10_kills, 1, 2)
-assert not problem, f"{problem}. ONE: what does a process that goes on know of a node under way?"
+@cache
+def q10_leaves(version, letter, call):
+    """What a kill before that line leaves: how often each call was performed, and recorded."""
+    story = Q10Story(version, (f"# {letter}: a kill", int(call[-1])))
+    calls = Q10_REPLIES[1]
+    return version, [story.done[each] for each in calls], [story.record[each] for each in calls]
+
+
+def q10_misplaced(runs, hint):
+    """One sentence on the first of these runs whose kill is not the one that was found, or ""."""
+    if "q10_kills" not in globals():
+        return "there is no q10_kills yet: run the cell s10_kills with your dict in it."
+    if not isinstance(q10_kills, dict):
+        return f"q10_kills must be a dict with the keys 1 to 5, and it is {q10_kills!r}."
+    places = [(letter, call) for call in Q10_REPLIES[1] for letter in "ABC"]
+    for run in runs:
+        kill = q10_kills.get(run, "nothing")
+        if kill is not None and (not isinstance(kill, list | tuple) or tuple(kill) not in places):
+            return f'run {run}: expected a pair like ("A", "call_2"), or None; you gave {kill!r}.'
+        version = Q10_LEFT[run][0]
+        if kill is None and any(q10_leaves(version, *each) == Q10_LEFT[run] for each in places):
+            return f"run {run}: you say that no kill leaves this, and one of the nine does. {hint}"
+        if kill is not None and (found := q10_leaves(version, *kill)) != Q10_LEFT[run]:
+            return f"run {run}: a kill at {tuple(kill)} leaves {found[1]} and {found[2]}. {hint}"
+    return ""
+
+
+problem = q10_misplaced([1, 2], "ONE: what does a process that goes on know of a node under way?")
+assert not problem, problem
 
 # %% test id="s10_send" points=2
-problem = q10_misplaced(q10_kills, 3, 4, 5)
-assert not problem, f"{problem}. SEND: which tasks have their result on disk, and which has not?"
+problem = q10_misplaced(
+    [3, 4, 5], "SEND: which tasks have their result on disk, and which has not?"
+)
+assert not problem, problem
 
 # %% spoken id="s10_say" question="what-kill-9-proved" points=3
 
@@ -3072,10 +3408,13 @@ assert not problem, f"{problem}. SEND: which tasks have their result on disk, an
 # %% question id="run-208"
 
 # %% [markdown]
-# A run builds `app` in the folder `work`. Three of its four steps are done, and its checkpoint holds for each file a
-# claim: a hash of what was in it. `fix.patch` was written by a person, no step makes it. The run was killed, and a
-# script that tidies up has been in the folder. `q11_do` does one step: it reads what it needs and writes its file.
-# `fetch` gets whatever the project offers today.
+# Run 208 of a build agent died, and its checkpoint was there, whole. But a script that tidies up had deleted its work
+# folder, so there was nothing to go on with.
+#
+# Here is such a run in small. It builds `app` in the folder `work`. Three of its four steps are done, and its
+# checkpoint holds for each file a claim: a hash of what was in it. `fix.patch` was written by a person, no step makes
+# it. The run was killed, and the script has been in the folder. `q11_do` does one step: it reads what it needs and
+# writes its file. `fetch` gets whatever the project offers today.
 
 
 # %%
@@ -3109,7 +3448,7 @@ def q11_hash(path):
 # hashes, in the order of the alphabet. When your function has returned, the run goes on with `link`.
 #
 # * It returns only if each claim is true then. If that cannot be had, it raises `Q11Refused` with the name of a file
-#   that stands in the way. If that can be seen by looking, it does no step before it refuses.
+#   that is not as claimed at that moment. If that can be seen by looking, it does no step before it refuses.
 # * It gets back what is missing, by `q11_do(folder, step)`, and does no step whose file is there.
 # * A file that it finds may be somebody's work. It never changes or removes one, whatever is in it.
 #
@@ -3130,7 +3469,21 @@ def q11_write(name, text):
     return lambda work: (work / name).write_text(text)
 
 
-def q11_try(words, do, steps=None, blamed=(), upstream="int inflate();"):
+def q11_refusal(words, life, done, tries, wrong, right):
+    """Say in a sentence why that was not the refusal that was expected, or ""."""
+    if not life.reason.startswith("raised Q11Refused"):
+        return f"{words}: {life}; expected Q11Refused, as it cannot be had"
+    said = life.reason.partition(", at line")[0]
+    if any(name in said for name in right) or not any(name in said for name in wrong):
+        return f"{words}: it {said}; not as claimed at that moment: {' and '.join(wrong)}"
+    if done != tries[: len(done)] or (tries and not done):
+        expected = f"that it tries {tries[0]} first" if tries else "no step before that"
+        return f"{words}: it refused when it had done {done}; expected {expected}"
+    return ""
+
+
+# %%
+def q11_try(words, do, steps=None, upstream="int inflate();"):
     """Say in a sentence what q11_make_whole did wrong after `do` has been in the folder, or ""."""
     with WorkFolder.fresh() as folder:
         work = folder.path / "work"
@@ -3147,28 +3500,19 @@ def q11_try(words, do, steps=None, blamed=(), upstream="int inflate();"):
         if life.stub:
             life.result()
         done, now = folder.performed()[before:], q11_contents(folder)
-        changed = [name for name in found if now.get(name) != found[name]]
-        if changed:
-            return f"{words}: {changed[0]} was there, and your function changed or removed it"
-        if steps is None:
-            if not life.reason.startswith("raised Q11Refused"):
-                return f"{words}: {life}; expected Q11Refused that names {' or '.join(blamed)}"
-            said = life.reason.partition(", at line")[0]
-            named = [name for name in claims if name in said]
-            if not set(named) & set(blamed):
-                return f"{words}: {life}; expected it to name {' or '.join(blamed)}"
-            true = [name for name in named if name in now and q11_hash(work / name) == claims[name]]
-            if true:
-                return f"{words}: it {said}; expected no {true[0]} there, which is as claimed"
-            if upstream == "int inflate();" and done:
-                return f"{words}: it refused after it had done {done}; expected no step before that"
-            return ""
-        if life.end != "finished":
-            return f"{words}: {life}; expected that it returns"
-        if done != steps:
-            return f"{words}: it did the steps {done}; expected {steps}"
-        wrong = [name for name in claims if q11_hash(work / name) != claims[name]]
-        return f"{words}: afterwards {wrong[0]} is not as claimed" if wrong else ""
+        right = {name for name in set(claims) & set(now) if q11_hash(work / name) == claims[name]}
+    wrong = sorted(set(claims) - right)
+    if changed := [name for name in found if now.get(name) != found[name]]:
+        return f"{words}: {changed[0]} was there, and your function changed or removed it"
+    if steps is None:
+        gone = [step for step, (name, _) in Q11_STEPS.items() if name in set(claims) - set(found)]
+        tries = gone if upstream != "int inflate();" else []  # else it can be seen by looking
+        return q11_refusal(words, life, done, tries, wrong, right)
+    if life.end != "finished":
+        return f"{words}: {life}; expected that it returns"
+    if done != steps:
+        return f"{words}: it did the steps {done}; expected {steps}"
+    return f"{words}: afterwards {wrong[0]} is not as claimed" if wrong else ""
 
 
 # %% answer id="s11_make_whole"
@@ -3262,7 +3606,7 @@ def q11_make_whole(folder, claims):
                 raise Q11Refused(f"{name} is another one")
 
 
-# %% wrong loses="s11_goes_on s11_refuses s11_differs" why="refuses whenever anything is not as claimed"
+# %% wrong loses="s11_goes_on s11_differs" why="refuses whenever anything is not as claimed"
 def q11_make_whole(folder, claims):
     for name, claimed in claims.items():
         path = folder.path / "work" / name
@@ -3325,6 +3669,23 @@ def q11_make_whole(folder, claims):
         raise Q11Refused(", ".join(hopeless))
 
 
+# %% right why="makes all that is gone, then goes through the claims in their own order"
+def q11_make_whole(folder, claims):
+    work = folder.path / "work"
+    makers = {name: step for step, (name, _) in Q11_STEPS.items()}
+
+    def compare(names):
+        for name in names:
+            if not (work / name).exists() or q11_hash(work / name) != claims[name]:
+                raise Q11Refused(f"not as claimed: {name}")
+
+    away = {name for name in makers if name in claims and not (work / name).exists()}
+    compare(name for name in claims if name not in away)
+    for name in sorted(away, key=list(makers).index):
+        q11_do(folder, makers[name])
+    compare(claims)
+
+
 # %% test id="s11_goes_on" points=2
 for q11_case in (
     ("the folder is as it was", lambda work: None, []),
@@ -3339,7 +3700,7 @@ for q11_case in (
     ),
 ):
     problem = q11_try(*q11_case)
-    assert not problem, f"{problem}."
+    assert not problem, f"{problem}. Which files are gone, and which step has to come before which?"
 
 
 # %% test id="s11_refuses" points=2
@@ -3348,35 +3709,34 @@ def q11_zlib_o_changed_libz_gone(work):
     (work / "libz.a").unlink()
 
 
-for q11_words, q11_tidy, q11_names in (
-    ("the folder is empty", q11_remove("fix.patch", "libz.a", "zlib.c", "zlib.o"), ["fix.patch"]),
-    ("the folder is gone", shutil.rmtree, ["fix.patch"]),
-    ("fix.patch is gone, the rest is there", q11_remove("fix.patch"), ["fix.patch"]),
-    ("libz.a holds something else", q11_write("libz.a", "my own libz"), ["libz.a"]),
-    ("libz.a is there and empty", q11_write("libz.a", ""), ["libz.a"]),
-    ("fix.patch was edited", q11_write("fix.patch", "- 0\n+ 2\n"), ["fix.patch"]),
-    ("zlib.o holds something else, libz.a is gone", q11_zlib_o_changed_libz_gone, ["zlib.o"]),
+for q11_case in (
+    ("the folder is empty", q11_remove("fix.patch", "libz.a", "zlib.c", "zlib.o")),
+    ("the folder is gone", shutil.rmtree),
+    ("fix.patch is gone, the rest is there", q11_remove("fix.patch")),
+    ("libz.a holds something else", q11_write("libz.a", "my own libz")),
+    ("libz.a is there and empty", q11_write("libz.a", "")),
+    ("fix.patch was edited", q11_write("fix.patch", "- 0\n+ 2\n")),
+    ("zlib.o holds something else, libz.a is gone", q11_zlib_o_changed_libz_gone),
     (
         "zlib.c is gone, libz.a holds something else",
         lambda work: [(work / "zlib.c").unlink(), (work / "libz.a").write_text("mine")],
-        ["libz.a"],
     ),
 ):
-    problem = q11_try(q11_words, q11_tidy, None, q11_names)
-    assert not problem, f"{problem}."
+    problem = q11_try(*q11_case)
+    assert not problem, (
+        f"{problem}. What does a look at all files show before the first step, and whose are they?"
+    )
 
 # %% test id="s11_differs" points=1
 q11_moved = {"upstream": "int inflate(int level);"}
 problem = q11_try(
     "the folder is as it was, the project offers another zlib.c", lambda work: None, [], **q11_moved
 )
-assert not problem, f"{problem}."
+assert not problem, f"{problem}. Is there anything to get back?"
 for q11_gone in (["zlib.c"], ["zlib.c", "zlib.o", "libz.a"]):
     problem = q11_try(
         f"gone: {', '.join(q11_gone)}; and the project offers another zlib.c by now",
         q11_remove(*q11_gone),
-        None,
-        ["zlib.c"],
         **q11_moved,
     )
     assert not problem, f"{problem}. Is what was made again what was claimed?"
@@ -3465,31 +3825,9 @@ Q12_WAYS = {
     "before": q12_before,
 }
 
-
-def q12_total(way):
-    with WorkFolder.fresh() as folder:
-        for step in (12, 9, 15):
-            launch(way, folder, 40, kill_before='return "performed"', visit=step, echo=False)
-        launch(way, folder, 40, echo=False).result()
-        return len(folder.performed())
-
-
-def q12_problem(names, hint):
-    """One sentence on the first way whose total was predicted wrongly, or ""."""
-    if "q12_totals" not in globals():
-        return "there is no q12_totals yet: run the cell s12_totals with your dict in it."
-    for name in names:
-        predicted = q12_totals.get(name) if isinstance(q12_totals, dict) else None
-        if type(predicted) is not int:
-            return f"{name}: expected a number, and q12_totals holds {predicted!r} for it."
-        problem = differs(predicted, q12_total(Q12_WAYS[name]))
-        if problem:
-            return f"{name}: {problem}. {hint}"
-    return ""
-
-
 # %% answer id="s12_totals"
-# A dict of five numbers, such as {"in memory": 0, "in finally": 0, "after": 0, "every fifth": 0, "before": 0}
+# A dict of five numbers, such as
+# {"in memory": 0, "in finally": 0, "after": 0, "every fifth": 0, "before": 0}
 ### BEGIN SOLUTION
 q12_totals = {"in memory": 76, "in finally": 76, "after": 43, "every fifth": 51, "before": 40}
 ### END SOLUTION
@@ -3516,7 +3854,30 @@ q12_totals = [76, 76, 43, 51, 40]
 q12_totals = {"in memory": 12 + 9 + 15 + 40, "after": 40 + 3, "before": 40}
 q12_totals |= {"in finally": q12_totals["in memory"], "every fifth": 12 + 9 + 15 + 15}
 
+
 # %% test id="s12_unsaved" points=1
+def q12_total(way):
+    with WorkFolder.fresh() as folder:
+        for step in (12, 9, 15):
+            launch(way, folder, 40, kill_before='return "performed"', visit=step, echo=False)
+        launch(way, folder, 40, echo=False).result()
+        return len(folder.performed())
+
+
+def q12_problem(names, hint):
+    """One sentence on the first way whose total was predicted wrongly, or ""."""
+    if "q12_totals" not in globals():
+        return "there is no q12_totals yet: run the cell s12_totals with your dict in it."
+    for name in names:
+        predicted = q12_totals.get(name) if isinstance(q12_totals, dict) else None
+        if type(predicted) is not int:
+            return f"{name}: expected a number, and q12_totals holds {predicted!r} for it."
+        problem = differs(predicted, q12_total(Q12_WAYS[name]))
+        if problem:
+            return f"{name}: {problem}. {hint}"
+    return ""
+
+
 problem = q12_problem(["in memory", "in finally"], "With what does each process start to count?")
 assert not problem, problem
 
@@ -3538,33 +3899,29 @@ assert not problem, problem
 
 
 # %%
+import random
+
+
 def q12_call(folder):
-    calls = folder.path / "calls.txt"
-    number = len(calls.read_text()) if calls.exists() else 0
-    calls.write_text("." * (number + 1))
-    tokens = [5, 8, 3][number % 3]
+    tokens = random.randint(1, 8)
     folder.perform(f"{tokens}")
     return tokens
 
 
-def q12_tokens(folder):
-    return sum(map(int, folder.performed()))
-
-
 def q12_bill(folder):
-    """What the calls took since the last bill. A process that is started later cannot look it up."""
-    tokens = q12_tokens(folder)
-    for name in ("performed.log", "calls.txt"):
-        (folder.path / name).unlink(missing_ok=True)
+    """What the calls took since the last bill. A process started later cannot look it up."""
+    tokens = sum(map(int, folder.performed()))
+    (folder.path / "performed.log").unlink(missing_ok=True)
     return tokens
 
 
-def q12_thinks(folder):
-    return q12_think(folder, 16)
+def q12_thinks(folder, budget=16, seed=11):
+    random.seed(seed)  # so that the same answer gets the same points
+    return q12_think(folder, budget)
 
 
 def q12_judge(folder):
-    return "over" if q12_tokens(folder) > 16 else "kept"
+    return "over" if q12_bill(folder) > 16 else "kept"
 
 
 # %% answer id="s12_think"
@@ -3631,7 +3988,7 @@ def q12_think(folder, budget):
         q12_save(folder, state)
 
 
-# %% wrong loses="s12_no_kill" why="goes on as long as anything is left"
+# %% wrong loses="s12_no_kill s12_kills" why="goes on as long as anything is left"
 def q12_think(folder, budget):
     state = q12_load(folder)
     while state["used"] < budget:
@@ -3673,6 +4030,53 @@ def q12_think(folder, budget):
         q12_call(folder)
 
 
+# %% wrong loses="s12_kills" why="reserves the double, to be on the safe side"
+def q12_think(folder, budget):
+    state = q12_load(folder)
+    while state["used"] + 8 <= budget:
+        q12_save(folder, {"used": state["used"] + 16})
+        state["used"] += q12_call(folder)
+        q12_save(folder, state)
+
+
+# %% wrong loses="s12_kills" why="reserves 9, so that a call of 8 is surely covered"
+def q12_think(folder, budget):
+    state = q12_load(folder)
+    while state["used"] + 8 <= budget:
+        q12_save(folder, {"used": state["used"] + 9})
+        state["used"] += q12_call(folder)
+        q12_save(folder, state)
+
+
+# %% wrong loses="s12_kills" why="reserves what is left"
+def q12_think(folder, budget):
+    state = q12_load(folder)
+    while state["used"] + 8 <= budget:
+        q12_save(folder, {"used": budget})
+        state["used"] += q12_call(folder)
+        q12_save(folder, state)
+
+
+# %% wrong loses="s12_no_kill s12_kills" why="knows what calls take, and charges that before the call"
+def q12_think(folder, budget):
+    state = q12_load(folder)
+    number = 0
+    while state["used"] + 8 <= budget:
+        state["used"] += [5, 8, 3][number % 3]
+        number += 1
+        q12_save(folder, state)
+        q12_call(folder)
+
+
+# %% wrong loses="s12_no_kill" why="copies how the model draws, and charges that before the call"
+def q12_think(folder, budget):
+    state = q12_load(folder)
+    while state["used"] + 8 <= budget:
+        state["used"] += random.randint(1, 8)
+        q12_save(folder, state)
+        q12_call(folder)
+
+
 # %% right why="notes the open call beside what is used, and charges it to the full when it is loaded"
 def q12_think(folder, budget):
     state = q12_load(folder)
@@ -3692,36 +4096,47 @@ def q12_think(folder, budget):
 
 
 # %% test id="s12_no_kill" points=1
-for q12_budget in (24, 100, 7):
+for q12_budget in (7, 24, 100):
     with WorkFolder.fresh() as folder:
-        launch(q12_think, folder, q12_budget, echo=False).result()
-        q12_took = q12_tokens(folder)
+        launch(q12_thinks, folder, q12_budget, echo=False).result()
+        q12_took = q12_bill(folder)
     assert q12_budget - 8 < q12_took <= q12_budget, (
-        f"with a budget of {q12_budget} and no kill, the calls took {q12_took} tokens; expected more than "
-        f"{q12_budget - 8} and at most {q12_budget}. What becomes of the tokens that a call did not take?"
+        f"with a budget of {q12_budget} and no kill, the calls took {q12_took} tokens; expected "
+        f"more than {q12_budget - 8} and at most {q12_budget}. What becomes of the tokens that a "
+        "call did not take?"
     )
 
+
 # %% test id="s12_kills" points=2
+def q12_four_lives(budget, kill_before):
+    """Three processes are killed in their first call, a fourth runs to its end: what each took."""
+    with WorkFolder.fresh() as folder:
+        took = []
+        for line in (*[kill_before] * 3, None):
+            life = launch(q12_thinks, folder, budget, kill_before=line, echo=False)
+            took.append(q12_bill(folder))
+        life.result()
+        return took
+
+
 with WorkFolder.fresh() as folder:
-    launch(q12_think, folder, 40, echo=False).result()
-    assert q12_tokens(folder), (
-        "with a budget of 40 and no kill, your function never called q12_call."
-    )
-with WorkFolder.fresh() as folder:
-    q12_took = 0
-    for _ in range(3):
-        launch(q12_think, folder, 40, kill_before="return tokens", echo=False)
-        q12_took += q12_bill(folder)
-    launch(q12_think, folder, 40, echo=False).result()
-    q12_took += q12_bill(folder)
-assert 40 - 8 * 4 < q12_took <= 40, (
-    "with a budget of 40, three processes were killed when their first call had taken its tokens, and "
-    f"a fourth ran to its end: {q12_took} tokens were taken; expected more than {40 - 8 * 4} and at most 40. "
-    "What does the save say of a call whose reply nobody has heard?"
+    launch(q12_thinks, folder, 32, echo=False).result()
+    assert q12_bill(folder), "with a budget of 32 and no kill, your function never called q12_call."
+*_, q12_took = q12_four_lives(32, 'folder.perform(f"{tokens}")')
+assert q12_took, (
+    "with a budget of 32, three processes were killed in their first call, and a fourth ran to its "
+    "end and made no call; expected one. Each kill may waste 8 tokens, so 8 are left. How many "
+    "does your save take for a call whose reply nobody has heard?"
+)
+q12_took = q12_four_lives(31, "return tokens")
+assert sum(q12_took) <= 31, (
+    "with a budget of 31, three processes were killed when their first call had taken its tokens, "
+    f"and a fourth ran to its end: they took {q12_took}; expected at most 31 together. What does "
+    "the save say of a call whose reply nobody has heard?"
 )
 q12_report = explore(q12_thinks, WorkFolder.fresh, q12_judge, inside=[q12_think, q12_call])
 assert q12_report.clean, (
-    f"with a budget of 16: {q12_report.verdict()}. 'over' means that more than 16 tokens were taken."
+    f"with a budget of 16: {q12_report.verdict()}. 'over' means that more than 16 were taken."
 )
 
 # %% spoken id="s12_say" question="budget-after-restart" points=2
@@ -3900,6 +4315,9 @@ def q13_cuts(make, path, size, *args):
 
 
 def q13_threes(name):
+    assert "predicted_cuts" in globals(), (
+        "there is no predicted_cuts yet: run the cell s13_predicted_cuts with your dict in it."
+    )
     numbers = predicted_cuts.get(name) if isinstance(predicted_cuts, dict) else None
     assert isinstance(numbers, list | tuple) and len(numbers) == 3, (
         f"{name}: expected three numbers in a dict, and predicted_cuts is {predicted_cuts!r}."
@@ -3913,7 +4331,10 @@ with WorkFolder.fresh() as q13_folder:
 for q13_name, q13_three in zip(("none", "some", "all but one"), q13_found, strict=True):
     q13_mine, q13_when = q13_threes(f"log, {q13_name}"), ["after the kill", "step 4", "step 5"]
     q13_problem = differs(q13_mine, q13_three, q13_when)
-    assert not q13_problem, f"log, {q13_name}: {q13_problem}. Where does the next line begin?"
+    assert not q13_problem, (
+        f"log, {q13_name}: {q13_problem}. What does the line break at its end decide for a reader "
+        "of lines, and where does the next line begin?"
+    )
 
 # %% test id="s13_cuts_snapshot" points=1
 for q13_place in ("in place", "beside"):
@@ -3947,13 +4368,13 @@ def append_record(path, line):
     ### END SOLUTION
 
 
-# %% wrong loses="s13_append_cuts" why="appending is safe as it is"
+# %% wrong loses="s13_append_cuts s13_append_kills" why="appending is safe as it is"
 def append_record(path, line):
     with open(path, "ab") as file:
         file.write(line)
 
 
-# %% wrong loses="s13_append_cuts" why="cuts off whatever has no line break"
+# %% wrong loses="s13_append_cuts s13_append_kills" why="cuts off whatever has no line break"
 def append_record(path, line):
     with open(path, "ab+") as file:
         file.seek(0)
@@ -3979,6 +4400,20 @@ def append_record(path, line):
     before = path.read_bytes() if path.exists() else b""
     path.with_suffix(".new").write_bytes(before + b"\n" + line)
     os.replace(path.with_suffix(".new"), path)
+
+
+# %% wrong loses="s13_append_kills" why="takes the last line off, and puts it back with a line break"
+def append_record(path, line):
+    with open(path, "ab+") as file:
+        file.seek(0)
+        data = file.read()
+        start = data.rfind(b"\n") + 1
+        file.truncate(start)
+        file.flush()
+        with suppress(ValueError):
+            json.loads(data[start:])
+            file.write(data[start:] + b"\n")
+        file.write(line)
 
 
 # %% wrong loses="s13_append_cuts" why="a file has a last byte"
@@ -4090,10 +4525,13 @@ assert not q13_renames and q13_names == ["log.jsonl"], (
 assert q13_steps == [*q13_place.kept, Q13_NEW], (
     f"after an append to a whole log it holds {q13_steps}; expected three and the new one."
 )
-q13_report = explore(q13_appending, lambda: q13_log(9), q13_left, restart=False, fine=True)
-assert q13_report.clean, (
-    f"{q13_report.verdict()}. What is in the file at that moment of what the loader had found?"
-)
+for q13_missing, q13_fine in ((1, False), (9, True)):
+    q13_world = partial(q13_log, q13_missing)
+    q13_report = explore(q13_appending, q13_world, q13_left, restart=False, fine=q13_fine)
+    assert q13_report.clean, (
+        f"a log without its last bytes, {q13_missing} of them: {q13_report.verdict()}. What is in "
+        "the file at that moment of what the loader had found?"
+    )
 
 # %% spoken id="s13_say" question="append-or-overwrite" points=2
 
@@ -4193,7 +4631,7 @@ def q14_asking(folder):
 def q14_two_lives(tool, happened, mend):
     """A first life is killed around the effect, a second one mends the session and goes on.
 
-    Returns the statuses of the first call, how often the tool was used, and what the file holds.
+    Returns the results of the first call, how often the tool was used, and what the file holds.
     """
     with WorkFolder.fresh() as folder:
         q14_write(folder, [{"role": "user", "task": tool}])
@@ -4204,7 +4642,7 @@ def q14_two_lives(tool, happened, mend):
         assert first.end == "killed", first
         [call] = q14_read(folder)[-1]["calls"]
         launch(q14_life, folder, mend, echo=False).result()
-        said = [entry["status"] for entry in q14_read(folder) if entry.get("call") == call["id"]]
+        said = [entry for entry in q14_read(folder) if entry.get("call") == call["id"]]
         used = len(q14_outside(folder, "SELECT * FROM done"))
         return said, used, (folder.path / "CMakeLists.txt").read_text()
 
@@ -4215,13 +4653,9 @@ def q14_two_lives(tool, happened, mend):
 # are, and a session that was mended before stays as it is. `ask(call)` says whether a call of `pay` was made; for the
 # other tools it raises an exception.
 #
-# You decide on the status, tool by tool. Each test kills an agent for real, once just before the effect and once just
-# after it. In the end, in both cases:
-#
-# * a result says nothing that is false,
-# * the file is edited, be it twice,
-# * the invoice is paid once,
-# * the letter was not sent twice. It may have to wait for a person.
+# You decide on the status. A session may hold calls of all three tools, whatever its task is. Each test kills an agent
+# for real, once just before the effect and once just after it. In the end, both times, no result says what is false,
+# the file is edited, the invoice is paid, and nothing was paid or sent twice.
 
 
 # %% answer id="s14_repair"
@@ -4326,6 +4760,72 @@ def repair(entries, ask):
     ]
 
 
+# %% wrong loses="s14_repair_edit" why="nobody knows it, so the result has no status"
+def repair(entries, ask):
+    known = {entry["call"] for entry in entries if entry["role"] == "result"}
+    mended = []
+    for entry in entries:
+        mended.append(entry)
+        for call in entry.get("calls", []):
+            if call["id"] in known:
+                continue
+            if call["tool"] == "edit_file":
+                mended.append(q14_result(call, "unknown") | {"status": None, "text": ""})
+            elif call["tool"] == "pay":
+                mended.append(q14_result(call, "done" if ask(call) else "not done"))
+            else:
+                mended.append(q14_result(call, "person"))
+    return mended
+
+
+# %% wrong loses="s14_repair_fax" why="the status is right, so the text may say something else"
+def repair(entries, ask):
+    known = {entry["call"] for entry in entries if entry["role"] == "result"}
+    mended = []
+    for entry in entries:
+        mended.append(entry)
+        for call in entry.get("calls", []):
+            if call["id"] in known:
+                continue
+            if call["tool"] == "edit_file":
+                mended.append(q14_result(call, "unknown"))
+            elif call["tool"] == "pay":
+                mended.append(q14_result(call, "done" if ask(call) else "not done"))
+            else:
+                mended.append(q14_result(call, "not done") | {"status": "person"})
+    return mended
+
+
+# %% wrong loses="s14_repair_edit s14_repair_pay s14_repair_fax" why="the task says which tool it was"
+def repair(entries, ask):
+    known = {entry["call"] for entry in entries if entry["role"] == "result"}
+    mended = []
+    for entry in entries:
+        mended.append(entry)
+        for call in entry.get("calls", []):
+            if call["id"] not in known:
+                status = {"edit_file": "unknown"}.get(entries[0]["task"], "person")
+                if entries[0]["task"] == "pay":
+                    status = "done" if ask(call) else "not done"
+                mended.append(q14_result(call, status))
+    return mended
+
+
+# %% wrong loses="s14_repair_edit s14_repair_pay s14_repair_fax" why="the first call says it for all of its entry"
+def repair(entries, ask):
+    known = {entry["call"] for entry in entries if entry["role"] == "result"}
+    mended = []
+    for entry in entries:
+        mended.append(entry)
+        for call in entry.get("calls", []):
+            if call["id"] not in known:
+                status = {"edit_file": "unknown"}.get(entry["calls"][0]["tool"], "person")
+                if entry["calls"][0]["tool"] == "pay" == call["tool"]:
+                    status = "done" if ask(call) else "not done"
+                mended.append(q14_result(call, status))
+    return mended
+
+
 # %% right why="backwards, in place, a table of ways"
 def repair(entries, ask):
     ways = {
@@ -4370,21 +4870,21 @@ Q14_SESSIONS = {
 }
 
 
+def q14_answering(answer):
+    def ask(call):
+        if call["tool"] != "pay":
+            raise ValueError(f"ask: nobody can be asked about {call['tool']}")
+        return answer
+
+    return ask
+
+
 def q14_mended(mend, session):
     """What one `repair` makes of a session, and what a second one makes of that, paid meanwhile."""
-
-    def answering(answer):
-        def ask(call):
-            if call["tool"] != "pay":
-                raise ValueError(f"ask: nobody can be asked about {call['tool']}")
-            return answer
-
-        return ask
-
-    once = mend(json.loads(session), answering(False))
+    once = mend(json.loads(session), q14_answering(False))
     if not isinstance(once, list):
         return once, None
-    return once, mend(json.loads(json.dumps(once)), answering(True))
+    return once, mend(json.loads(json.dumps(once)), q14_answering(True))
 
 
 for q14_name, q14_parts in Q14_SESSIONS.items():
@@ -4416,17 +4916,44 @@ for q14_name, q14_parts in Q14_SESSIONS.items():
     )
 
 # %% [markdown]
-# Then the three tools.
+# Then the three tools: each in two lives of an agent, and in three sessions with open calls of all three.
 
 
 # %% test id="s14_repair_edit" points=1
+def q14_mixed(mend, tool):
+    """For each task of a session with three open calls: the results of the call of that tool."""
+    tools, results = ["edit_file", "pay", "fax"], {}
+    for task in tools:
+        calls = [{"id": f"call_{each}", "tool": each} for each in tools]
+        entries = [{"role": "user", "task": task}, {"role": "assistant", "calls": calls}]
+        mended = mend(entries, q14_answering(True))
+        results[task] = [each for each in mended if each.get("call") == f"call_{tool}"]
+        tools = tools[1:] + tools[:1]  # another call is the first
+    return results
+
+
+def q14_tried_mixed(tool, status):
+    """AssertionError if a call among others gets another result than in a session of its own."""
+    life = launch(q14_mixed, repair, tool, echo=False)
+    assert life.end == "finished", f"in a session with open calls of all three tools, {life}"
+    for task, results in life.value.items():
+        assert results in ([], [q14_result({"id": f"call_{tool}"}, status)]), (
+            f"{tool}, one of three open calls in a session whose task is {task}: {results}; "
+            f"expected {status!r}, as in a session of its own. What decides on a status?"
+        )
+
+
 def q14_tried(tool, happened):
     """How often the tool was used and what the file holds; AssertionError if a result is false."""
     said, used, file = q14_two_lives(tool, happened, repair)
     when = f"{tool}, killed just {'after' if happened else 'before'} the effect"
-    false = "not done" if happened else "done"
     assert len(said) == 1, f"{when}: in the end the call has {len(said)} results; expected one."
-    assert said[0] != false, f"{when}: the result says {said[0]!r}, which is false. Who knows it?"
+    own = [status for status in Q14_TEXTS if said == [q14_result({"id": said[0]["call"]}, status)]]
+    assert own, f"{when}: the result is {said[0]}; expected one that q14_result makes."
+    false = "not done" if happened else "done"
+    assert own != [false], f"{when}: the result says {false!r}, which is false. Who knows it?"
+    if happened:
+        q14_tried_mixed(tool, own[0])
     return when, used, file
 
 
