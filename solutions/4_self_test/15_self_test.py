@@ -24,6 +24,7 @@ import inspect
 import json
 import operator
 import os
+import random
 import shutil
 import smtplib
 import socket
@@ -3020,21 +3021,21 @@ assert entered == most, (
 )
 
 # %% test id="s9_gone_on" points=1
-ids, returned, _, asked, applied = q9_restarted(sorted(Q9_KINDS, key=Q9_KINDS.get))
-left = f"The threads were left so: { {ids[each]: Q9_KINDS[each] for each in ids} }."
-expected = sorted(ids[each] for each in ("run 1", "run 2", "run 5", "run 6"))
+q9_ids, returned, _, asked, applied = q9_restarted(sorted(Q9_KINDS, key=Q9_KINDS.get))
+q9_so = f"The threads were left so: { {q9_ids[each]: Q9_KINDS[each] for each in q9_ids} }."
+expected = sorted(q9_ids[each] for each in ("run 1", "run 2", "run 5", "run 6"))
 assert isinstance(returned, list | tuple) and sorted(map(str, returned)) == expected, (
-    f"q9_restart returned {returned!r}; expected {expected}, in any order. {left} What does a "
+    f"q9_restart returned {returned!r}; expected {expected}, in any order. {q9_so} What does a "
     "thread do that goes on?"
 )
 assert sorted(asked) == expected, (
-    f"after q9_restart a question is open in {sorted(asked)}; expected {expected}. {left} Which "
+    f"after q9_restart a question is open in {sorted(asked)}; expected {expected}. {q9_so} Which "
     "of them had been killed before it could ask?"
 )
-expected = sorted(ids[each] for each in ("run 3", "run 4"))
+expected = sorted(q9_ids[each] for each in ("run 3", "run 4"))
 assert sorted(applied) == expected, (
     f"in the end the patches of {sorted(applied)} were applied; expected those of {expected}, "
-    f"once each. {left} Which have something left to do?"
+    f"once each. {q9_so} Which have something left to do?"
 )
 
 # %% spoken id="s9_say" question="why-not-input" points=2
@@ -3899,7 +3900,6 @@ assert not problem, problem
 
 
 # %%
-import random
 
 
 def q12_call(folder):
