@@ -3900,8 +3900,6 @@ assert not problem, problem
 
 
 # %%
-
-
 def q12_call(folder):
     tokens = random.randint(1, 8)
     folder.perform(f"{tokens}")
