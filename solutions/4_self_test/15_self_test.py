@@ -13,9 +13,10 @@
 # In a class that person is your instructor. On your own, say it to `crashlab drill`, which has the same questions and
 # shows what must be said. Be strict.
 #
-# The book is closed. All that a question refers to is on this page; look nothing up. A check that fails shows what was
-# measured, so what counts is your first answer. The questions do not need each other: run the imports, take them in any
-# order, a few on each day. One takes a quarter of an hour.
+# The book is closed. All that a question refers to is on this page, but for what a method of LangGraph is called. A check
+# that fails shows what was measured, and what measures it can be called. So what counts is your first answer. The
+# questions do not need each other: run the imports, take them in any order, a few on each day. One takes a quarter of
+# an hour.
 
 # %%
 import contextlib
@@ -1495,6 +1496,51 @@ def send_email_once(mail, table, key, text):
     return "sent"
 
 
+# %% wrong loses="s6_once_keyed s6_once_asked" why="a short key, made of the long one by hash()"
+def send_email_once(mail, table, key, text):
+    short = str(hash(key))
+    if mail.character == "asked" and mail.ask(short):
+        return "was sent before"
+    with smtplib.SMTP(mail.host, mail.port, "localhost") as smtp:
+        smtp.send_message(q6_message(text, short))
+    return "sent"
+
+
+# %% wrong loses="s6_once_keyed s6_once_asked" why="the step says which mail it is"
+def send_email_once(mail, table, key, text):
+    step = key.split(":")[1]
+    if mail.character == "asked" and mail.ask(step):
+        return "was sent before"
+    with smtplib.SMTP(mail.host, mail.port, "localhost") as smtp:
+        smtp.send_message(q6_message(text, step))
+    return "sent"
+
+
+# %% wrong loses="s6_once_keyed s6_once_asked" why="what this process has tried, it need not try again"
+TRIED = []
+
+
+def send_email_once(mail, table, key, text):
+    if key in TRIED or (mail.character == "asked" and mail.ask(key)):
+        return "was sent before"
+    TRIED.append(key)
+    with smtplib.SMTP(mail.host, mail.port, "localhost") as smtp:
+        smtp.send_message(q6_message(text, key))
+    return "sent"
+
+
+# %% wrong loses="s6_once_keyed s6_once_asked" why="one kind of error for whatever went wrong"
+def send_email_once(mail, table, key, text):
+    try:
+        if mail.character == "asked" and mail.ask(key):
+            return "was sent before"
+        with smtplib.SMTP(mail.host, mail.port, "localhost") as smtp:
+            smtp.send_message(q6_message(text, key))
+    except Exception:
+        raise RuntimeError("the mail could not be sent") from None
+    return "sent"
+
+
 # %% right why="asks only where the table is in doubt, and sends in a helper"
 def post_with_key(mail, key, text):
     smtp = smtplib.SMTP(mail.host, mail.port, "localhost")
@@ -1549,6 +1595,39 @@ def q6_after(send, mail, lost, troubles):
     return ""
 
 
+def q6_fresh(send, place, seed, line=None):
+    """One call in a new interpreter, whose hash() has another seed."""
+    before = os.environ.get("PYTHONHASHSEED")
+    os.environ["PYTHONHASHSEED"] = seed
+    try:
+        new = {"fresh": True, "echo": False, "deadline": 30, "inside": [smtplib.SMTP.data]}
+        return launch(q6_calling(send), place, kill_before=line, **new)
+    finally:
+        os.environ.pop("PYTHONHASHSEED")
+        if before is not None:
+            os.environ["PYTHONHASHSEED"] = before
+
+
+def q6_twice_in_one(send, silent):
+    """Two calls in one process; when the first is made, nobody listens."""
+    call = q6_calling(send)
+
+    def both(place):
+        with suppress(OSError, smtplib.SMTPException):
+            call(SimpleNamespace(mail=replace(place.mail, port=silent), file=place.file))
+        return call(place)
+
+    return both
+
+
+Q6_LETTERS = {
+    "run-305:step-6:call-1": "grpc is built.",
+    "run-305:step-14:call-1": "grpc is built.",
+    "run-306:step-6:call-1": "protobuf is built.",
+    "run-305:step-6:call-2": "grpc is tested.",
+}
+
+
 def q6_harm(send, character):
     """What kills, faults, a refusal and a second mail bring out, in a sentence, or ""."""
     hint = {
@@ -1572,17 +1651,29 @@ def q6_harm(send, character):
             if problem := q6_after(send, mail, lost, calls):
                 return f"{problem}. {hint}"
         with q6_office(mail) as place:
+            life = launch(q6_twice_in_one(send, silent), place, echo=False)
+            if (life.end, len(mail.inbox())) != ("finished", 1):
+                found = f"{life}, mails in the inbox: {len(mail.inbox())}"
+                return f"nobody listened, then a call in the same process: {found}; expected 1"
+        with q6_office(mail) as place:
+            q6_fresh(send, place, "1", "return (code, msg)")
+            q6_fresh(send, place, "2").result()
+            if (found := len(mail.inbox())) != 1:
+                return f"a kill, then another interpreter: {found} mails; expected 1. {hint}"
+        with q6_office(mail) as place:
             mail.refuse()
             life = launch(q6_calling(send), place, echo=False)
-            if life.end != "raised":
+            if life.end != "raised" or "SMTPDataError" not in life.reason:
                 hint = "Look at what follows an error of send_message."
-                return f"refused by a 451, {life}; expected the exception to come out. {hint}"
-            found = []
-            for key in ("run-305:step-6:call-1", "run-305:step-14:call-1"):
-                launch(q6_calling(send, key), place, echo=False).result()
-                found.append(len(mail.inbox()))
-    said = f"after a refusal, a call and one with another key brought the inbox to {found} mails"
-    return "" if found == [1, 2] else f"{said}; expected [1, 2]. Which key does the mail carry?"
+                return f"refused by a 451, {life}; expected the SMTPDataError to come out. {hint}"
+            for key, text in Q6_LETTERS.items():
+                launch(q6_calling(send, key, text), place, echo=False).result()
+            found = [(each.to, each.body) for each in mail.inbox()]
+    expected = [("boss@example.com", text) for text in Q6_LETTERS.values()]
+    said = f"after a refusal and four calls with a key each, {list(Q6_LETTERS)}, the inbox has"
+    if found == expected:
+        return ""
+    return f"{said} {found}; expected {expected}. Which key does each mail carry, and which text?"
 
 
 q6_missing = "there is no send_email_once yet: run the cell s6_email_once with your function in it."
@@ -2068,14 +2159,14 @@ for what, (line, visit), builds, full in (
 for name in ("q7_saver", "q7_config", "q7_given"):
     assert name in globals(), f"there is no {name} yet: run the cell s7_release with it in it."
 with WorkFolder.fresh() as folder:
-    releases = {"run-7": "re2", "run-8": "abseil"}
+    releases = {"run-7": "re2", "run-17": "gtest"}
     for run_id, target in releases.items():
         line, visit = Q7_BUILDING
         first = (f"first of {run_id}", folder, run_id, target)
         life = launch(q7_started, *first, kill_before=line, visit=visit, echo=False)
         if life.end != "killed":
             life.result()
-    for number, run_id in enumerate(["run-7", "run-8", "run-7"]):
+    for number, run_id in enumerate(["run-7", "run-17", "run-7"]):
         target = releases[run_id]
         life = launch(q7_started, f"later/{number}", folder, run_id, target, echo=False)
         found = life.value if life.end == "finished" else life.reason
@@ -4046,6 +4137,15 @@ def q12_think(folder, budget):
         q12_save(folder, state)
 
 
+# %% wrong loses="s12_kills" why="adds 8 to the save for each call, and settles in its own memory only"
+def q12_think(folder, budget):
+    mine = saved = q12_load(folder)["used"]
+    while mine + 8 <= budget:
+        saved += 8
+        q12_save(folder, {"used": saved})
+        mine += q12_call(folder)
+
+
 # %% wrong loses="s12_kills" why="reserves what is left"
 def q12_think(folder, budget):
     state = q12_load(folder)
@@ -4126,6 +4226,21 @@ assert q12_took, (
     "end and made no call; expected one. Each kill may waste 8 tokens, so 8 are left. How many "
     "does your save take for a call whose reply nobody has heard?"
 )
+with WorkFolder.fresh() as folder:
+    launch(q12_thinks, folder, 100, echo=False).result()
+    q12_unkilled = q12_bill(folder)
+for q12_visit in (2, 5, 12):
+    with WorkFolder.fresh() as folder:
+        q12_late = {"kill_before": 'folder.perform(f"{tokens}")', "visit": q12_visit}
+        launch(q12_thinks, folder, 100, **q12_late, echo=False)
+        q12_took = [q12_bill(folder)]
+        launch(q12_thinks, folder, 100, echo=False).result()
+        q12_took.append(q12_bill(folder))
+    assert sum(q12_took) > q12_unkilled - 16, (
+        f"with a budget of 100, a process was killed in call {q12_visit}, and a second ran to its "
+        f"end: they took {q12_took}. Without a kill the calls take {q12_unkilled}, so the kill "
+        "wasted more than 8. What does the save say of the calls whose replies were heard?"
+    )
 q12_took = q12_four_lives(31, "return tokens")
 assert sum(q12_took) <= 31, (
     "with a budget of 31, three processes were killed when their first call had taken its tokens, "
