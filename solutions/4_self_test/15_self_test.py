@@ -13,10 +13,10 @@
 # In a class that person is your instructor. On your own, say it to `crashlab drill`, which has the same questions and
 # shows what must be said. Be strict.
 #
-# The book is closed. All that a question refers to is on this page, but for what a method of LangGraph is called. A check
-# that fails shows what was measured, and what measures it can be called. So what counts is your first answer. The
-# questions do not need each other: run the imports, take them in any order, a few on each day. One takes a quarter of
-# an hour.
+# The book is closed. All that a question refers to is on this page, but for what a method of LangGraph is called.
+# A check that fails shows what was measured, and what measures it can be called. So what counts is your first answer.
+# The questions do not need each other: run the imports, take them in any order, a few on each day. One takes a quarter
+# of an hour.
 
 # %%
 import contextlib
