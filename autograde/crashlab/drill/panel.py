@@ -38,7 +38,7 @@ class Panel(VBox):
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.interviewing = session.unfinished_mock() is not None  # whose clock runs: offer it
+        self.interviewing = session.unfinished_mock() is not None  # offer it, or its page
         self.page: Page | None = None
         self.style_sheet, self.title = HTML(STYLE), HTML()
         self.message, self.text, self.record = HTML(), HTML(), HTML()
